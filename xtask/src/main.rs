@@ -1,1 +1,23 @@
-fn main() {}
+//! The project's own tasks: what is too much for a shell script.
+
+#![expect(clippy::print_stdout, reason = "a task talks to the developer who ran it")]
+
+use clap::Parser;
+
+mod lock;
+mod program;
+
+/// The project's own tasks
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Change or check what bundles are made of (bundle/lock.toml)
+    #[command(subcommand)]
+    Lock(lock::Command),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Task::parse() {
+        Task::Lock(command) => lock::run(command),
+    }
+}

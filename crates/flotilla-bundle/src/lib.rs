@@ -1,5 +1,35 @@
 //! Bundles: everything a node needs for one Kubernetes version, as one verified folder.
+//!
+//! ```text
+//! bundle/lock.toml ─▶ components ─▶ source ─▶ parts ─┬▶ rootfs/
+//!                                                     └▶ images ─▶ store/ ─▶ manifest.json
+//! ```
+//!
+//! [`Shelf`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
+//! driver and no cluster; it is told by a file in a node's folder that a bundle is in use.
 
+mod archive;
+pub mod build;
+mod durable;
+mod elf;
+pub mod error;
 pub mod hash;
+mod image;
+pub mod inventory;
 pub mod lock;
+mod make;
+pub mod manifest;
+mod part;
 pub mod recipe;
+mod rootfs;
+mod shelf;
+pub mod source;
+mod store;
+mod tree;
+mod unpack;
+mod wait;
+
+pub use error::BundleError;
+pub use make::{Made, Request, SourceChoice};
+pub use manifest::Manifest;
+pub use shelf::{Bundle, Shelf};

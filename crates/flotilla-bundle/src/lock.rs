@@ -82,6 +82,7 @@ pub struct Userland {
     pub packages: Vec<String>,
     pub programs: Vec<String>,
     pub data: Vec<String>,
+    pub terminals: Vec<String>,
     pub seconds: u64,
     /// Packages of the Debian release the lock was made on, by name.
     #[serde(default)]
@@ -124,10 +125,19 @@ impl Lock {
     }
 
     pub fn release(&self, version: &str) -> Result<&Release, LockError> {
-        self.release.get(version).ok_or_else(|| LockError::UnknownVersion {
-            version: version.to_owned(),
-            known: self.release.keys().rev().cloned().collect::<Vec<_>>().join(", "),
-        })
+        self.release.get(version).ok_or_else(|| self.unknown(version))
+    }
+
+    fn unknown(&self, version: &str) -> LockError {
+        let known = self.release.keys().rev().cloned().collect::<Vec<_>>().join(", ");
+        LockError::UnknownVersion { version: version.to_owned(), known }
+    }
+
+    /// The pinned release of the same minor version as `version`, which itself need not be pinned.
+    pub fn release_like(&self, version: &str) -> Result<&str, LockError> {
+        let minor = |version: &str| version.split('.').take(2).map(str::to_owned).collect::<Vec<_>>();
+        let alike = self.release.keys().find(|known| minor(known) == minor(version));
+        alike.map(String::as_str).ok_or_else(|| self.unknown(version))
     }
 
     /// How a Go component is built, and the pin of that version of it.

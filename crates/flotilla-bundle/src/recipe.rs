@@ -1,7 +1,11 @@
 //! The files in `bundle/`, compiled in: the lock file and what the build source builds from.
 
+use std::path::Path;
+
 use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
+
+use crate::error::{At, Result};
 
 /// `bundle/` of the repository.
 #[derive(RustEmbed)]
@@ -49,6 +53,15 @@ pub fn digest(files: &[RecipeFile]) -> String {
         hash.update(&file.bytes);
     }
     crate::hash::hex(&hash.finalize())
+}
+
+/// Writes the files into a folder.
+pub(crate) fn write(files: &[RecipeFile], folder: &Path) -> Result<()> {
+    for file in files {
+        let path = folder.join(&file.name);
+        std::fs::write(&path, &file.bytes).at("write", &path)?;
+    }
+    Ok(())
 }
 
 fn below(prefix: &str) -> Vec<RecipeFile> {

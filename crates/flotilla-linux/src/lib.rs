@@ -1,1 +1,22 @@
-//! TBD
+//! What Flotilla asks of the Linux kernel, each part behind a small safe face.
+//!
+//! - [`host`] starts programs on the host: the one place that does, so that all of them die with us, can be
+//!   cancelled, and leave their last words in the error;
+//! - [`sandbox`] runs a program in namespaces of its own, on a root file system of its own;
+//! - [`mount`], [`dev`], [`cgroup`], [`loopback`] are the pieces a sandbox, and later a node, is made of;
+//! - [`disk`] measures room and use of file systems;
+//! - [`filelock`] lets one process at a time at something, and tells the others whom they wait for.
+//!
+//! This is the only crate with unsafe code; every such block says why it is sound. It never prints (except the
+//! sandbox's stages, which are programs of their own), never reads the environment, and knows nothing of clusters.
+
+pub mod cgroup;
+pub mod dev;
+pub mod disk;
+pub mod filelock;
+pub mod host;
+pub mod loopback;
+pub mod mount;
+pub mod sandbox;
+
+mod poll;

@@ -1,1 +1,46 @@
-fn main() {}
+//! `flotilla`: arguments → settings → command → screen.
+//!
+//! The same binary runs programs in private namespaces, by starting itself as a stage of that (see `sandbox`).
+
+mod args;
+mod commands;
+mod failure;
+mod interrupt;
+mod screen;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::screen::Screen;
+use crate::settings::Settings;
+
+fn main() -> ExitCode {
+    // First, while there is one thread only.
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(status) = flotilla_linux::sandbox::run_if_stage(&arguments) {
+        return ExitCode::from(u8::try_from(status).unwrap_or(1));
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let screen = Screen::new(cli.output(), &Settings::from_environment());
+    match commands::run(cli, &screen) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            screen.failure(&failure);
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+/// Help goes to stdout and is no error; a wrong argument is, with minikube's status for it.
+fn usage(error: &clap::Error) -> ExitCode {
+    const USAGE: u8 = 14;
+    // Nobody is left to tell if even this cannot be written.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,98 @@
+//! Writing the archive.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use flotilla_engine::Unit;
+use flotilla_engine::event::{Outcome, Reporter, Step};
+use tar::{EntryType, Header};
+
+use crate::error::{At, BundleError, Result};
+use crate::inventory::{self, Entry, Kind};
+use crate::manifest;
+use crate::shelf::{Bundle, Shelf};
+
+impl Shelf {
+    /// Writes the bundle to `file`, which appears when it is whole.
+    pub fn export(&self, bundle: &Bundle, file: &Path, reporter: &dyn Reporter) -> Result<()> {
+        let step = Step::start(reporter, "export", format!("writing {}", file.display()), None);
+        let total = inventory::bytes(&bundle.manifest.files);
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut out = tempfile::Builder::new().prefix(".flotilla-export-").tempfile_in(folder).at("write", file)?;
+        let zstd = zstd::Encoder::new(io::BufWriter::new(out.as_file_mut()), 3).at("write", file)?;
+        let mut tar = tar::Builder::new(zstd);
+        let text = serde_json::to_vec(&bundle.manifest).expect("a manifest is plain data");
+        append(&mut tar, manifest::FILE, EntryType::Regular, 0o644, text.len() as u64, text.as_slice())
+            .at("write", file)?;
+        let mut written = HashMap::new();
+        let mut done = 0;
+        for entry in &bundle.manifest.files {
+            if self.cancel.is_cancelled() {
+                return Err(BundleError::Interrupted);
+            }
+            append_entry(&mut tar, &bundle.path, entry, &mut written).at("pack", &bundle.path.join(&entry.path))?;
+            done += inventory::bytes([entry]);
+            step.progress(done, Some(total), Unit::Bytes, &entry.path);
+        }
+        let zstd = tar.into_inner().at("write", file)?;
+        zstd.finish().and_then(|mut buffer| buffer.flush()).at("write", file)?;
+        out.as_file().sync_all().at("write", file)?;
+        out.persist(file).map_err(|error| error.error).at("write", file)?;
+        step.done(Outcome::Done);
+        Ok(())
+    }
+}
+
+fn append_entry(
+    tar: &mut tar::Builder<impl Write>,
+    root: &Path,
+    entry: &Entry,
+    written: &mut HashMap<u64, String>,
+) -> io::Result<()> {
+    match &entry.kind {
+        Kind::Dir { mode } => append(tar, &entry.path, EntryType::Directory, *mode, 0, io::empty()),
+        Kind::Link { target } => append_link(tar, &entry.path, EntryType::Symlink, target),
+        Kind::File { mode, size, .. } => {
+            let path = root.join(&entry.path);
+            let inode = fs::symlink_metadata(&path)?.ino();
+            if let Some(first) = written.get(&inode) {
+                return append_link(tar, &entry.path, EntryType::Link, first);
+            }
+            append(tar, &entry.path, EntryType::Regular, *mode, *size, File::open(&path)?)?;
+            written.insert(inode, entry.path.clone());
+            Ok(())
+        }
+    }
+}
+
+/// One entry in the plain old format, without extensions: the reader refuses those.
+fn append(
+    tar: &mut tar::Builder<impl Write>,
+    path: &str,
+    kind: EntryType,
+    mode: u32,
+    size: u64,
+    content: impl io::Read,
+) -> io::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_path(path)?;
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(size);
+    header.set_cksum();
+    tar.append(&header, content)
+}
+
+fn append_link(tar: &mut tar::Builder<impl Write>, path: &str, kind: EntryType, target: &str) -> io::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_path(path)?;
+    header.set_entry_type(kind);
+    header.set_link_name_literal(target)?;
+    header.set_mode(0o777);
+    header.set_size(0);
+    header.set_cksum();
+    tar.append(&header, io::empty())
+}

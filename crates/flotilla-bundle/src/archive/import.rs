@@ -1,0 +1,217 @@
+//! Reading an archive that anybody may have made: everything in it is checked before it is believed, and nothing is
+//! left behind if it is not what it says.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flotilla_engine::Unit;
+use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_linux::disk;
+use sha2::{Digest, Sha256};
+use tar::EntryType;
+
+use super::{BUNDLE_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
+use crate::error::{At, BundleError, Result, size};
+use crate::inventory::{self, Entry, Kind};
+use crate::manifest::{self, Manifest};
+use crate::shelf::{Bundle, Shelf, UNFINISHED};
+use crate::unpack::{self, Unpack};
+use crate::{hash, image};
+
+type Tar<'a> = tar::Archive<zstd::Decoder<'a, io::BufReader<File>>>;
+
+/// Why an archive is refused, or what went wrong on our side.
+enum Refusal {
+    Content(String),
+    Own(BundleError),
+}
+
+impl From<BundleError> for Refusal {
+    fn from(error: BundleError) -> Self {
+        Self::Own(error)
+    }
+}
+
+impl Shelf {
+    /// Puts the bundle in `file` on the shelf. With `expected`, only if that is its digest.
+    pub fn import(&self, file: &Path, expected: Option<&str>, reporter: &dyn Reporter) -> Result<Bundle> {
+        let archive = File::open(file).at("read", file)?;
+        let compressed = archive.metadata().at("read", file)?.len();
+        self.check_permission()?;
+        let refused = |reason: String| BundleError::Archive { path: file.to_owned(), reason };
+        let _lock = self.acquire("import a bundle", reporter)?;
+        let shelf = self.bundles();
+        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&shelf).at("make", &shelf)?;
+        let step = Step::start(reporter, "import", format!("reading {}", file.display()), None);
+        let zstd = zstd::Decoder::new(archive).map_err(|error| refused(error.to_string()))?;
+        let unpacked = self.unpack(tar::Archive::new(zstd), compressed, expected, work.path(), &step);
+        let manifest = unpacked.map_err(|refusal| match refusal {
+            Refusal::Content(reason) => refused(reason),
+            Refusal::Own(error) => error,
+        })?;
+        let bundle = self.put_on_shelf(work.path(), manifest)?;
+        step.done(Outcome::Done);
+        Ok(bundle)
+    }
+
+    fn unpack(
+        &self,
+        mut tar: Tar<'_>,
+        compressed: u64,
+        expected: Option<&str>,
+        work: &Path,
+        step: &Step<'_>,
+    ) -> Result<Manifest, Refusal> {
+        // Raw: extensions are not interpreted but refused, so no header can ask for memory.
+        let mut entries = tar.entries().map_err(content)?.raw(true);
+        let first = entries.next().ok_or_else(|| Refusal::Content("it is empty".into()))?.map_err(content)?;
+        let manifest = read_manifest(first)?;
+        check(&manifest, compressed, expected)?;
+        let total = inventory::bytes(&manifest.files);
+        let free = disk::free_bytes(work).at("read", work)?;
+        if free < total {
+            return Err(Refusal::Own(BundleError::DiskSpace { path: work.to_owned(), needed: total, free }));
+        }
+        let mut awaited: HashMap<&str, &Kind> =
+            manifest.files.iter().map(|entry| (entry.path.as_str(), &entry.kind)).collect();
+        let mut written = HashMap::new();
+        let mut unpack = Unpack::into(work);
+        let mut done = 0;
+        for entry in entries {
+            if self.cancel.is_cancelled() {
+                return Err(Refusal::Own(BundleError::Interrupted));
+            }
+            let entry = entry.map_err(content)?;
+            let path = entry.path().map_err(content)?.into_owned();
+            let Some((name, kind)) = path.to_str().and_then(|name| awaited.remove_entry(name)) else {
+                return Err(Refusal::Content(format!("{} is not in its manifest, or is there twice", path.display())));
+            };
+            done += unpack_entry(entry, &path, kind, &written, &mut unpack)?;
+            written.insert(name, kind);
+            step.progress(done, Some(total), Unit::Bytes, name);
+        }
+        if let Some(path) = awaited.keys().min() {
+            return Err(Refusal::Content(format!("{path} is missing: it was cut off")));
+        }
+        unpack.finish()?;
+        Ok(manifest)
+    }
+}
+
+fn content(error: io::Error) -> Refusal {
+    Refusal::Content(format!("it cannot be read: {error}"))
+}
+
+fn read_manifest(entry: tar::Entry<'_, impl Read>) -> Result<Manifest, Refusal> {
+    let is_manifest = entry.path().is_ok_and(|path| path == Path::new(manifest::FILE));
+    if !is_manifest || entry.header().entry_type() != EntryType::Regular {
+        return Err(Refusal::Content(format!("it does not begin with {}", manifest::FILE)));
+    }
+    if entry.size() > MANIFEST_LIMIT {
+        return Err(Refusal::Content(format!("its manifest has {}", size(entry.size()))));
+    }
+    let mut text = Vec::new();
+    entry.take(MANIFEST_LIMIT).read_to_end(&mut text).map_err(content)?;
+    serde_json::from_slice(&text).map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))
+}
+
+/// Everything that the manifest alone can tell.
+fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result<(), Refusal> {
+    let refuse = |reason: String| Err(Refusal::Content(reason));
+    if manifest.format != manifest::FORMAT {
+        return refuse(format!("its format is {}, this flotilla knows {}", manifest.format, manifest::FORMAT));
+    }
+    if manifest.architecture != image::architecture() {
+        return refuse(format!("it is for {}, this machine is {}", manifest.architecture, image::architecture()));
+    }
+    let may_vary = manifest::varying_files();
+    if let Some(varies) = manifest.varies.iter().find(|v| !may_vary.iter().any(|known| known.path == v.path)) {
+        return refuse(format!("it exempts {} from its digest", varies.path));
+    }
+    if manifest.computed_digest() != manifest.digest {
+        return refuse("its digest is not that of the files it lists".into());
+    }
+    let expected = expected.map(|digest| digest.strip_prefix("sha256:").unwrap_or(digest));
+    if let Some(expected) = expected.filter(|expected| *expected != manifest.digest) {
+        return refuse(format!("its digest is {}, not {expected}", manifest.digest));
+    }
+    let mut total: u64 = 0;
+    let mut seen = HashSet::new();
+    for Entry { path, kind } in &manifest.files {
+        let clean = unpack::inside(Path::new(path)).filter(|clean| clean.to_str() == Some(path));
+        let allowed = clean.is_some_and(|clean| clean.starts_with("rootfs") || clean.starts_with("store"));
+        if !allowed || !seen.insert(path) {
+            return refuse(format!("it has a file at {path:?}"));
+        }
+        match kind {
+            Kind::Link { target } if !unpack::link_stays_inside(Path::new(path), Path::new(target)) => {
+                return refuse(format!("the link {path} leads outside, to {target}"));
+            }
+            Kind::File { mode, .. } | Kind::Dir { mode } if mode & !0o1777 != 0 => {
+                return refuse(format!("{path} has the mode {mode:o}"));
+            }
+            Kind::File { size, .. } => total = total.saturating_add(*size),
+            _ => {}
+        }
+    }
+    let limit = BUNDLE_LIMIT.min(compressed.saturating_mul(RATIO_LIMIT));
+    if total > limit {
+        return refuse(format!("its {} would become {}", size(compressed), size(total)));
+    }
+    Ok(())
+}
+
+/// Writes one entry, if it is what the manifest says. Gives its bytes.
+fn unpack_entry(
+    mut entry: tar::Entry<'_, impl Read>,
+    path: &Path,
+    kind: &Kind,
+    written: &HashMap<&str, &Kind>,
+    unpack: &mut Unpack<'_>,
+) -> Result<u64, Refusal> {
+    let differs = || Refusal::Content(format!("{} is not what its manifest says", path.display()));
+    let target = entry.link_name().map_err(content)?.map(std::borrow::Cow::into_owned);
+    match (entry.header().entry_type(), kind, target) {
+        (EntryType::Directory, Kind::Dir { mode }, _) => unpack.dir(path, *mode)?,
+        (EntryType::Symlink, Kind::Link { target: wanted }, Some(target)) if target == Path::new(wanted) => {
+            unpack.link(path.to_owned(), target);
+        }
+        (EntryType::Link, Kind::File { .. }, Some(target)) => {
+            // A second name only for a file that is there already and is, by the manifest, the very same.
+            let first = target.to_str().and_then(|name| written.get(name));
+            if first != Some(&kind) {
+                return Err(differs());
+            }
+            unpack.hard_link(path, &target)?;
+        }
+        (EntryType::Regular, Kind::File { mode, size, sha256 }, _) => {
+            if entry.size() != *size {
+                return Err(differs());
+            }
+            let mut hashed = Hashed { inner: &mut entry, hash: Sha256::new() };
+            let bytes = unpack.file(path, *mode, *size, &mut hashed)?;
+            if bytes != *size || hash::hex(&hashed.hash.finalize()) != *sha256 {
+                return Err(differs());
+            }
+            return Ok(bytes);
+        }
+        _ => return Err(differs()),
+    }
+    Ok(0)
+}
+
+/// Hashes what is read through it.
+struct Hashed<R> {
+    inner: R,
+    hash: Sha256,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..n]);
+        Ok(n)
+    }
+}

@@ -1,0 +1,117 @@
+//! The source that builds every part from pinned source, with the host's own package clients: `go` through its module
+//! proxy, `apt` for what is written in C, `gcc` for the little that links C code.
+//!
+//! No address of a proxy or mirror is known here: the clients know theirs.
+
+pub mod apt;
+mod checkout;
+mod go;
+mod pause;
+mod userland;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use flotilla_engine::event::Step;
+use flotilla_linux::host::{Cancel, Command};
+
+use crate::error::{Missing, Result};
+use crate::part::Parts;
+use crate::source::{Component, Kind, Provenance, Source};
+
+pub(crate) use checkout::Checkout;
+
+/// Builds with what the host has.
+#[derive(Debug)]
+pub struct BuildSource {
+    /// Where the clients keep what they download and compile.
+    cache: PathBuf,
+    cancel: Cancel,
+    go_version: OnceLock<Option<String>>,
+    gcc_version: OnceLock<Option<String>>,
+}
+
+impl BuildSource {
+    pub fn new(cache: PathBuf, cancel: Cancel) -> Self {
+        Self { cache, cancel, go_version: OnceLock::new(), gcc_version: OnceLock::new() }
+    }
+
+    /// A program of the host that ends with us, and when we are told to stop.
+    fn command(&self, program: &str) -> Command {
+        Command::new(program).env("LC_ALL", "C").cancel(&self.cancel)
+    }
+
+    fn first_line(&self, program: &str, args: &[&str]) -> Option<String> {
+        let output = self.command(program).args(args).current_dir("/").run().ok()?;
+        String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
+    }
+
+    fn go_version(&self) -> Option<&str> {
+        self.go_version.get_or_init(|| self.first_line("go", &["env", "GOVERSION"])).as_deref()
+    }
+
+    fn gcc_version(&self) -> Option<&str> {
+        self.gcc_version.get_or_init(|| self.first_line("gcc", &["-dumpfullversion"])).as_deref()
+    }
+}
+
+impl Source for BuildSource {
+    fn name(&self) -> &'static str {
+        "build"
+    }
+
+    fn missing(&self, components: &[Component]) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        let mut lacks = |what: String, cure: &str| missing.push(Missing { what, cure: cure.to_owned() });
+        let wanted = go::newest_language(components);
+        match self.go_version() {
+            None => lacks("there is no `go` in the PATH".into(), "install Go: https://go.dev/dl"),
+            Some(have) if go::older(have, &wanted) => {
+                lacks(format!("{have} is too old, go{wanted} is needed"), "install a newer Go: https://go.dev/dl");
+            }
+            Some(_) => {}
+        }
+        match self.gcc_version() {
+            None => lacks("there is no `gcc` in the PATH".into(), "install a C compiler: apt-get install gcc libc6-dev"),
+            // An unknown file is printed as it was asked for, a known one with its path.
+            Some(_) if self.first_line("gcc", &["-print-file-name=libc.a"]).is_none_or(|file| file == "libc.a") => {
+                lacks("there is no static C library".into(), "install it: apt-get install libc6-dev");
+            }
+            Some(_) => {}
+        }
+        for program in ["apt-get", "dpkg-deb"] {
+            if self.first_line(program, &["--version"]).is_none() {
+                lacks(format!("there is no `{program}` in the PATH"), "build on Debian, Ubuntu or another host with apt");
+            }
+        }
+        missing
+    }
+
+    fn tools(&self, component: &Component) -> BTreeMap<String, String> {
+        let mut tools = BTreeMap::from([("arch".to_owned(), std::env::consts::ARCH.to_owned())]);
+        let mut add = |name: &str, version: Option<&str>| {
+            tools.insert(name.to_owned(), version.unwrap_or("none").to_owned());
+        };
+        match &component.kind {
+            Kind::Go { how, .. } | Kind::Checkout { how, .. } => {
+                add("go", self.go_version());
+                if how.cgo {
+                    add("gcc", self.gcc_version());
+                }
+            }
+            Kind::Pause(_) => add("gcc", self.gcc_version()),
+            Kind::Userland(_) => {}
+        }
+        tools
+    }
+
+    fn provide(&self, component: &Component, parts: &Parts, into: &Path, step: &Step<'_>) -> Result<Provenance> {
+        match &component.kind {
+            Kind::Go { how, pin } => self.build_module(component, how, pin, parts, into, step),
+            Kind::Checkout { how, checkout } => self.build_checkout(component, how, checkout, into, step),
+            Kind::Pause(pause) => self.build_pause(component, pause, into),
+            Kind::Userland(userland) => self.unpack_userland(userland, into, step),
+        }
+    }
+}

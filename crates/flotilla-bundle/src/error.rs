@@ -1,0 +1,178 @@
+//! What can go wrong with bundles, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flotilla_engine::{Code, Explain};
+use flotilla_linux::filelock;
+use flotilla_linux::host::CommandError;
+
+use crate::lock::LockError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("cannot {action} {path}")]
+    Io { action: &'static str, path: PathBuf, #[source] source: io::Error },
+    #[error("cannot write to {path}")]
+    NotWritable { path: PathBuf },
+    #[error("building a bundle needs root: it makes files that belong to root and mounts what it unpacks")]
+    NotRoot,
+    #[error("building needs {} free in {path}, {} is there", size(*.needed), size(*.free))]
+    DiskSpace { path: PathBuf, needed: u64, free: u64 },
+    #[error("the source '{origin}' cannot be used here: {}", .missing.iter().map(|m| m.what.as_str()).collect::<Vec<_>>().join("; "))]
+    SourceUnavailable { origin: &'static str, missing: Vec<Missing> },
+    #[error("cannot build {component}")]
+    Component { component: String, #[source] source: Box<BundleError> },
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("wrong checksum of {what} ({component}): expected {expected}, got {actual}")]
+    Checksum { component: String, what: String, expected: String, actual: String },
+    #[error("{program} needs the library {library}, which no package of the userland has")]
+    Library { program: String, library: String },
+    #[error("the packages of the userland have no {path}")]
+    NoSuchFile { path: String },
+    #[error("cannot read the program {path}")]
+    Elf { path: PathBuf, #[source] source: object::Error },
+    #[error("kubeadm {version} asks for the image {image}, but {reason}")]
+    Image { version: String, image: String, reason: String },
+    #[error("the image {image} is not in the store after its import")]
+    NotImported { image: String },
+    #[error("no bundle for {which}")]
+    NotFound { which: String },
+    #[error("{which} stands for several bundles: {}", .digests.join(", "))]
+    Ambiguous { which: String, digests: Vec<String> },
+    #[error("the manifest of {bundle} cannot be read")]
+    Manifest { bundle: PathBuf, #[source] source: serde_json::Error },
+    #[error("{bundle} is damaged: {} of its files differ", .findings.len())]
+    Damaged { bundle: String, findings: Vec<String> },
+    #[error("{bundle} is used by {}", .users.join(", "))]
+    InUse { bundle: String, users: Vec<String> },
+    #[error("{path} is not a bundle that can be imported: {reason}")]
+    Archive { path: PathBuf, reason: String },
+    #[error("{path} is not a Kubernetes checkout: {reason}")]
+    Checkout { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Busy(#[from] filelock::LockError),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Something a source needs and the host has not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Such as "there is no `go` in the PATH".
+    pub what: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+pub type Result<T, E = BundleError> = std::result::Result<T, E>;
+
+/// Adds what was tried, and on which file, to an input or output error.
+pub(crate) trait At<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| BundleError::Io { action, path: path.to_owned(), source })
+    }
+}
+
+impl BundleError {
+    /// The error below the wrapping that names the component.
+    fn root(&self) -> &Self {
+        match self {
+            Self::Component { source, .. } => source.root(),
+            other => other,
+        }
+    }
+
+    /// Lines that belong to the error: the end of a program's output, the files that are damaged.
+    pub fn details(&self) -> &[String] {
+        match self.root() {
+            Self::Damaged { findings, .. } => findings,
+            Self::Command(error) => error.tail(),
+            _ => &[],
+        }
+    }
+
+    /// Somebody told us to stop.
+    fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Interrupted | Self::Command(CommandError::Cancelled { .. }) | Self::Busy(filelock::LockError::Cancelled { .. })
+        )
+    }
+}
+
+impl Explain for BundleError {
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self.root() {
+            Self::Lock(LockError::UnknownVersion { .. }) => ("BUNDLE_UNKNOWN_VERSION", 14),
+            Self::Ambiguous { .. } => ("BUNDLE_AMBIGUOUS", 14),
+            Self::Checkout { .. } => ("BUNDLE_BAD_CHECKOUT", 14),
+            Self::NotFound { .. } => ("BUNDLE_NOT_FOUND", 15),
+            Self::InUse { .. } => ("BUNDLE_IN_USE", 11),
+            Self::Archive { .. } => ("BUNDLE_BAD_ARCHIVE", 18),
+            Self::Damaged { .. } | Self::Manifest { .. } => ("BUNDLE_DAMAGED", 18),
+            Self::DiskSpace { .. } => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                ("HOST_PERMISSION", 37)
+            }
+            Self::NotWritable { .. } | Self::NotRoot => ("HOST_PERMISSION", 37),
+            Self::SourceUnavailable { .. } => ("BUNDLE_NO_SOURCE", 39),
+            Self::Checksum { .. } => ("BUNDLE_CHECKSUM", 40),
+            error if error.is_interruption() => ("INTERRUPTED", 130),
+            _ => ("BUNDLE_BUILD", 10),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self.root() {
+            Self::NotRoot => vec!["run it with sudo, keeping FLOTILLA_HOME if it is set".into()],
+            Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a folder that you may write to".into()],
+            Self::DiskSpace { .. } => vec![
+                "free some space, or set FLOTILLA_HOME to a folder on a larger file system".into(),
+            ],
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                vec!["free some space and run the same command again: it goes on from what is finished".into()]
+            }
+            Self::SourceUnavailable { missing, .. } => {
+                let mut hints: Vec<_> = missing.iter().map(|missing| missing.cure.clone()).collect();
+                hints.push("or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import".into());
+                hints
+            }
+            Self::Checksum { .. } => vec![
+                "the file was not kept; if it fails again, something between here and upstream changes it".into(),
+            ],
+            Self::Library { .. } | Self::NoSuchFile { .. } => {
+                vec!["the packages differ from those in bundle/lock.toml: see docs/dev/bundles.md".into()]
+            }
+            Self::NotFound { .. } => vec!["see what is there with: flotilla bundle list".into()],
+            Self::Ambiguous { .. } => vec!["name one by its digest".into()],
+            Self::Damaged { bundle, .. } => {
+                vec![format!("remove and rebuild it: flotilla bundle remove {bundle}, flotilla bundle build")]
+            }
+            Self::InUse { .. } => vec!["delete those clusters first: flotilla delete -p NAME".into()],
+            error if error.is_interruption() => {
+                vec!["run the same command again: it goes on from what is finished".into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Bytes as people read them: `1.2 GB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes >= 10 * unit => format!("{} {name}", (bytes + unit / 2) / unit),
+        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,238 @@
+//! Making a bundle: parts, then the node's root, then the image store, then the manifest, then the name.
+//!
+//! Until the last step nothing looks like a bundle. Killed before it, a later run finds the parts that were finished
+//! and goes on from there.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flotilla_engine::event::{Event, Outcome, Reporter, Step};
+use flotilla_linux::disk;
+
+use crate::build::{BuildSource, Checkout};
+use crate::durable;
+use crate::error::{At, BundleError, Result};
+use crate::image::{self, Image};
+use crate::inventory;
+use crate::manifest::{self, Manifest, Sizes};
+use crate::part::{PartCache, Parts};
+use crate::shelf::{Bundle, Shelf, UNFINISHED};
+use crate::source::{Component, Kind, Source};
+use crate::{hash, rootfs, store};
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// A Kubernetes version of the lock file; the default one if none is named.
+    pub kubernetes: Option<String>,
+    pub source: SourceChoice,
+    /// Build Kubernetes from this checkout instead of the pinned module.
+    pub kubernetes_source: Option<PathBuf>,
+}
+
+/// Where a bundle may come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SourceChoice {
+    /// A bundle that is there, else the first source that can be used.
+    #[default]
+    Auto,
+    /// Built from pinned source with the host's package clients.
+    Build,
+}
+
+/// A bundle, and whether it had been there before.
+#[derive(Debug)]
+pub struct Made {
+    pub bundle: Bundle,
+    pub outcome: Outcome,
+}
+
+/// Steps that follow the components, with what they take.
+const ASSEMBLY: [(&str, &str, u64); 3] = [
+    ("rootfs", "the node's root file system", 1),
+    ("images", "the image store", 15),
+    ("manifest", "checksums of every file", 3),
+];
+/// What parts and bundle take while they are made, and what Go's caches take beside.
+const SPACE_FOR_BUNDLE: u64 = 2_500_000_000;
+const SPACE_FOR_KUBERNETES: u64 = 6_000_000_000;
+const SPACE_FOR_COMPONENT: u64 = 500_000_000;
+
+impl Shelf {
+    /// The bundle that was asked for: the one that is there, else a new one.
+    pub fn ensure(&self, request: &Request, reporter: &dyn Reporter) -> Result<Made> {
+        let components = self.components(request)?;
+        let version = component(&components, "kubernetes").version.clone();
+        let source = BuildSource::new(self.cache(), self.cancel.clone());
+        let recipe = recipe_of(&components, &source);
+        let find = || -> Result<Option<Made>> {
+            let same = |bundle: &Bundle| bundle.manifest.recipe == recipe && bundle.manifest.kubernetes == version;
+            let found = self.list()?.into_iter().find(same);
+            Ok(found.map(|bundle| Made { bundle, outcome: Outcome::Kept }))
+        };
+        let may_change = components.iter().any(Component::may_change);
+        if let Some(made) = find()?.filter(|_| !may_change) {
+            return Ok(made);
+        }
+        self.check_host(&source, &components)?;
+        let _lock = self.acquire(&format!("build the bundle for {version}"), reporter)?;
+        // Who held the lock may have made it meanwhile.
+        if let Some(made) = find()?.filter(|_| !may_change) {
+            return Ok(made);
+        }
+        let cache = self.part_cache();
+        cache.sweep()?;
+        let bundle = self.make(&components, &version, recipe, &source, &cache, reporter)?;
+        Ok(Made { bundle, outcome: Outcome::Done })
+    }
+
+    fn components(&self, request: &Request) -> Result<Vec<Component>> {
+        let Some(path) = &request.kubernetes_source else {
+            let version = request.kubernetes.as_deref().unwrap_or(&self.lock.default);
+            return Component::of_release(&self.lock, &with_v(version));
+        };
+        let checkout = Checkout::inspect(path, request.kubernetes.as_deref())?;
+        // Everything beside Kubernetes is taken from the pinned release of the same minor version.
+        let release = self.lock.release_like(&checkout.version)?;
+        let mut components = Component::of_release(&self.lock, release)?;
+        let kubernetes = components.iter_mut().find(|component| component.name == "kubernetes");
+        let kubernetes = kubernetes.expect("every release has Kubernetes");
+        let Kind::Go { how, .. } = kubernetes.kind.clone() else { unreachable!("Kubernetes is a Go component") };
+        kubernetes.version.clone_from(&checkout.version);
+        kubernetes.kind = Kind::Checkout { how, checkout };
+        Ok(components)
+    }
+
+    /// Everything that would fail later is told now.
+    fn check_host(&self, source: &dyn Source, components: &[Component]) -> Result<()> {
+        self.check_permission()?;
+        let missing = source.missing(components);
+        if !missing.is_empty() {
+            return Err(BundleError::SourceUnavailable { origin: source.name(), missing });
+        }
+        let cache = self.part_cache();
+        let to_make = components.iter().filter(|component| !cache.has_some(component));
+        let needed = SPACE_FOR_BUNDLE
+            + to_make
+                .map(|c| if c.name == "kubernetes" { SPACE_FOR_KUBERNETES } else { SPACE_FOR_COMPONENT })
+                .sum::<u64>();
+        let free = disk::free_bytes(self.home()).at("read", self.home())?;
+        if free < needed {
+            return Err(BundleError::DiskSpace { path: self.home().to_owned(), needed, free });
+        }
+        Ok(())
+    }
+
+    fn make(
+        &self,
+        components: &[Component],
+        version: &str,
+        recipe: String,
+        source: &dyn Source,
+        cache: &PartCache,
+        reporter: &dyn Reporter,
+    ) -> Result<Bundle> {
+        announce(components, cache, reporter);
+        let mut parts = Parts::default();
+        for component in components {
+            cache.ensure(component, source, &mut parts, reporter)?;
+        }
+        let shelf = self.bundles();
+        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&shelf).at("make", &shelf)?;
+        let start = |(name, title, seconds): (&str, &str, u64)| {
+            Step::start(reporter, name, title, Some(Duration::from_secs(seconds)))
+        };
+        let [for_rootfs, for_images, for_manifest] = ASSEMBLY;
+
+        let step = start(for_rootfs);
+        let names = image::names_wanted(&parts, version, &self.cancel)?;
+        let images = names.iter().map(|name| Image::compose(name, &parts)).collect::<Result<Vec<_>>>()?;
+        let root = work.path().join("rootfs");
+        rootfs::tree(&parts, image::pause_name(&names))?.write_to(&root)?;
+        step.done(Outcome::Done);
+
+        let step = start(for_images);
+        let images_folder = work.path().join("store");
+        DirBuilder::new().mode(0o700).create(&images_folder).at("make", &images_folder)?;
+        store::make(&images, &parts, &root, &images_folder, &self.cancel, &step)?;
+        step.done(Outcome::Done);
+
+        let step = start(for_manifest);
+        let mut done = 0;
+        let files = inventory::scan(work.path(), |bytes| {
+            done += bytes;
+            step.progress(done, None, flotilla_engine::Unit::Bytes, "");
+        })?;
+        let within = |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));
+        let on_disk = disk::allocated_bytes(work.path()).at("read", work.path())?;
+        let sizes = Sizes { rootfs: within("rootfs/"), store: within("store/"), on_disk };
+        let mut manifest = Manifest {
+            format: manifest::FORMAT,
+            digest: String::new(),
+            kubernetes: version.to_owned(),
+            architecture: image::architecture().to_owned(),
+            source: source.name().to_owned(),
+            recipe,
+            created: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            components: manifest::component_records(&parts),
+            images: names,
+            sizes,
+            varies: manifest::varying_files(),
+            files,
+        };
+        manifest.digest = manifest.computed_digest();
+        let bundle = self.put_on_shelf(work.path(), manifest)?;
+        step.done(Outcome::Done);
+        Ok(bundle)
+    }
+
+    /// Gives a finished folder its name, in one step. A bundle with that content stays as it is.
+    pub(crate) fn put_on_shelf(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
+        let path = self.bundles().join(&manifest.digest);
+        let text = serde_json::to_vec(&manifest).expect("a manifest is plain data");
+        if path.exists() {
+            // Its own databases and dates are as good; only the recipe may be a newer one.
+            let kept = Manifest { recipe: manifest.recipe, ..Manifest::load(&path)? };
+            durable::write(&path.join(manifest::FILE), &serde_json::to_vec(&kept).expect("plain data"))?;
+            return Ok(Bundle { path, manifest: kept });
+        }
+        durable::write(&work.join(manifest::FILE), &text)?;
+        durable::sync_file_system(work)?;
+        fs::rename(work, &path).at("write", &path)?;
+        Ok(Bundle { path, manifest })
+    }
+
+    fn part_cache(&self) -> PartCache {
+        PartCache::new(self.cache().join("parts"))
+    }
+}
+
+/// Tells how many steps there are, and how long those that are not kept will take.
+fn announce(components: &[Component], cache: &PartCache, reporter: &dyn Reporter) {
+    let mut steps: Vec<String> = components.iter().map(|component| component.name.clone()).collect();
+    steps.extend(ASSEMBLY.map(|(name, _, _)| name.to_owned()));
+    let to_make = components.iter().filter(|component| component.may_change() || !cache.has_some(component));
+    let seconds = ASSEMBLY.iter().map(|(_, _, seconds)| *seconds).sum();
+    let expected = to_make.map(Component::expected).sum::<Duration>() + Duration::from_secs(seconds);
+    reporter.report(Event::Plan { steps, expected: Some(expected) });
+}
+
+fn component<'a>(components: &'a [Component], name: &str) -> &'a Component {
+    components.iter().find(|component| component.name == name).expect("every release has it")
+}
+
+/// A name for everything in the lock file, and beside it, that shapes a bundle.
+fn recipe_of(components: &[Component], source: &dyn Source) -> String {
+    let mut inputs = vec![format!("format {}", manifest::FORMAT), source.name().to_owned()];
+    inputs.extend(components.iter().map(|component| format!("{} {}", component.title(), component.inputs())));
+    let rootfs = crate::recipe::rootfs();
+    inputs.push(crate::recipe::digest(&rootfs));
+    hash::of_bytes(inputs.join("\n").as_bytes())
+}
+
+/// People write versions with and without the `v`.
+fn with_v(version: &str) -> String {
+    if version.starts_with('v') { version.to_owned() } else { format!("v{version}") }
+}

@@ -1,0 +1,205 @@
+//! Finished parts, kept in the cache: what one component contributes, made once.
+//!
+//! A part's folder is named by everything that went into it, so a change to one component makes that one anew and
+//! finds all the others. Bundles are hard links of parts: keeping them costs nothing while a bundle is there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use flotilla_engine::event::{Outcome, Reporter, Step};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{At, BundleError, Result};
+use crate::inventory::{self, Entry, Kind as EntryKind};
+use crate::source::{Component, Provenance, Source};
+use crate::{hash, recipe};
+
+const RECORD: &str = "part.json";
+const FILES: &str = "files";
+
+/// The folder that holds finished parts.
+#[derive(Debug, Clone)]
+pub(crate) struct PartCache {
+    folder: PathBuf,
+}
+
+/// What one component contributes.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    files: PathBuf,
+    pub(crate) record: Record,
+}
+
+/// `part.json`: written last, so a folder with it is a whole part.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) provenance: Provenance,
+    pub(crate) tools: BTreeMap<String, String>,
+    pub(crate) files: Vec<Entry>,
+}
+
+/// The parts of one bundle, by component name.
+#[derive(Debug, Default)]
+pub struct Parts(BTreeMap<String, Part>);
+
+impl Parts {
+    /// A part that is provided before the one asking, as `Component::of_release` orders them.
+    pub(crate) fn get(&self, name: &str) -> &Part {
+        self.0.get(name).unwrap_or_else(|| panic!("the part {name} is provided before it is asked for"))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.0.values()
+    }
+}
+
+impl Part {
+    /// A file of the part.
+    pub(crate) fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.files.join(relative)
+    }
+
+    fn is_intact(&self) -> bool {
+        inventory::compare(&self.files, &self.record.files, |_| ()).is_ok_and(|findings| findings.is_empty())
+    }
+
+    fn load(folder: &Path) -> Option<Self> {
+        let text = fs::read(folder.join(RECORD)).ok()?;
+        let record = serde_json::from_slice(&text).ok()?;
+        Some(Self { files: folder.join(FILES), record })
+    }
+}
+
+impl PartCache {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Whether a part of the component in this version is there: a good guess, without knowing all that goes into it.
+    pub(crate) fn has_some(&self, component: &Component) -> bool {
+        let start = format!("{}-{}-", component.name, component.version);
+        let named = |item: fs::DirEntry| item.file_name().to_string_lossy().starts_with(&start);
+        fs::read_dir(&self.folder).is_ok_and(|items| items.flatten().any(named))
+    }
+
+    /// Adds the component's part to `parts`: the kept one if every byte of it is right, else a new one.
+    pub(crate) fn ensure(
+        &self,
+        component: &Component,
+        source: &dyn Source,
+        parts: &mut Parts,
+        reporter: &dyn Reporter,
+    ) -> Result<()> {
+        let title = component.title();
+        let step = Step::start(reporter, &component.name, &title, Some(component.expected()));
+        let wrap = |error| BundleError::Component { component: title.clone(), source: Box::new(error) };
+        let folder = self.folder_of(component, source, parts);
+        let kept = Part::load(&folder).filter(|_| !component.may_change()).filter(Part::is_intact);
+        let (part, outcome) = match kept {
+            Some(part) => (part, Outcome::Kept),
+            None => (self.make(component, source, parts, &folder, &step).map_err(wrap)?, Outcome::Done),
+        };
+        step.done(outcome);
+        parts.0.insert(component.name.clone(), part);
+        Ok(())
+    }
+
+    fn make(
+        &self,
+        component: &Component,
+        source: &dyn Source,
+        parts: &Parts,
+        folder: &Path,
+        step: &Step<'_>,
+    ) -> Result<Part> {
+        if folder.exists() {
+            if !component.may_change() {
+                step.warn(format!("the kept {} is damaged and is made again", component.title()));
+            }
+            fs::remove_dir_all(folder).at("remove", folder)?;
+        }
+        fs::create_dir_all(&self.folder).at("make", &self.folder)?;
+        let work = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.folder).at("make", &self.folder)?;
+        let files = work.path().join(FILES);
+        fs::create_dir(&files).at("make", &files)?;
+        let provenance = source.provide(component, parts, &files, step)?;
+        settle(&files)?;
+        let record = Record {
+            name: component.name.clone(),
+            version: component.version.clone(),
+            provenance,
+            tools: source.tools(component),
+            files: inventory::scan(&files, |_| ())?,
+        };
+        let text = serde_json::to_vec_pretty(&record).expect("a record is plain data");
+        fs::write(work.path().join(RECORD), text).at("write", work.path())?;
+        crate::durable::sync_file_system(work.path())?;
+        fs::rename(work.path(), folder).at("write", folder)?;
+        Part::load(folder).ok_or_else(|| BundleError::NotFound { which: component.title() })
+    }
+
+    /// Removes what a killed run left. Only for who holds the lock.
+    pub(crate) fn sweep(&self) -> Result<()> {
+        crate::durable::remove_leftovers(&self.folder, ".making-")
+    }
+
+    fn folder_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
+        let mut inputs = vec![source.name().to_owned(), component.name.clone(), component.version.clone()];
+        inputs.extend(source.tools(component).into_iter().map(|(name, version)| format!("{name} {version}")));
+        inputs.push(component.inputs());
+        if component.links_c_libraries() {
+            inputs.extend(devel_files(parts.get("userland")));
+        }
+        let key = hash::of_bytes(inputs.join("\n").as_bytes());
+        self.folder.join(format!("{}-{}-{}", component.name, component.version, &key[..16]))
+    }
+}
+
+/// Checksums of what C code is linked with: the only files of the userland that another part depends on.
+fn devel_files(userland: &Part) -> Vec<String> {
+    let devel = userland.record.files.iter().filter(|entry| entry.path.starts_with("devel/"));
+    devel
+        .filter_map(|entry| match &entry.kind {
+            EntryKind::File { sha256, .. } => Some(sha256.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Gives all files one of two modes and one date, so that a part depends on nothing but its content.
+fn settle(root: &Path) -> Result<()> {
+    for item in walkdir::WalkDir::new(root).min_depth(1) {
+        let item = item.map_err(std::io::Error::from).at("read", root)?;
+        let path = item.path();
+        if item.file_type().is_symlink() {
+            continue;
+        }
+        let metadata = item.metadata().map_err(std::io::Error::from).at("read", path)?;
+        let executable = item.file_type().is_dir() || metadata.permissions().mode() & 0o111 != 0;
+        let mode = if executable { 0o755 } else { 0o644 };
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).at("set the mode of", path)?;
+        if item.file_type().is_file() {
+            let file = fs::File::options().write(true).open(path).at("write", path)?;
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).at("set the date of", path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The lock file's checksum of the compiled-in files, checked before they are built from.
+pub(crate) fn check_recipe(component: &Component, files: &[recipe::RecipeFile], expected: &str) -> Result<()> {
+    let actual = recipe::digest(files);
+    if actual == expected {
+        return Ok(());
+    }
+    Err(BundleError::Checksum {
+        component: component.title(),
+        what: "its recipe in bundle/".into(),
+        expected: expected.to_owned(),
+        actual,
+    })
+}

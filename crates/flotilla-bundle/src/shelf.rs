@@ -1,0 +1,198 @@
+//! The bundles on this machine: finding, checking and removing them, and making the ones that are missing.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flotilla_engine::Unit;
+use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_linux::disk;
+use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_linux::host::Cancel;
+use serde::Serialize;
+
+use crate::durable;
+use crate::error::{At, BundleError, Result};
+use crate::inventory;
+use crate::lock::Lock;
+use crate::manifest::{self, Manifest};
+use crate::recipe;
+
+/// Where bundles and what they are made from are kept, below the state folder.
+#[derive(Debug)]
+pub struct Shelf {
+    home: PathBuf,
+    pub(crate) lock: Lock,
+    pub(crate) cancel: Cancel,
+}
+
+/// A whole bundle.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bundle {
+    pub path: PathBuf,
+    #[serde(flatten)]
+    pub manifest: Manifest,
+}
+
+/// Names of folders that are not bundles: in the making, or on their way out.
+pub(crate) const UNFINISHED: &str = ".unfinished-";
+
+impl Shelf {
+    /// Opens the shelf of a state folder. Nothing is made until something is put on it.
+    pub fn open(home: PathBuf, cancel: Cancel) -> Result<Self> {
+        Ok(Self { home, lock: Lock::parse(&recipe::lock_text())?, cancel })
+    }
+
+    /// The Kubernetes version of a bundle when none is asked for.
+    pub fn default_version(&self) -> &str {
+        &self.lock.default
+    }
+
+    /// All bundles, newest Kubernetes first.
+    pub fn list(&self) -> Result<Vec<Bundle>> {
+        let folder = self.bundles();
+        let items = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            items => items.at("read", &folder)?,
+        };
+        let mut bundles = Vec::new();
+        for item in items {
+            let path = item.at("read", &folder)?.path();
+            let finished = path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
+            if finished {
+                bundles.push(Bundle { manifest: Manifest::load(&path)?, path });
+            }
+        }
+        bundles.sort_by(|a, b| {
+            let key = |bundle: &Bundle| (numbers(&bundle.manifest.kubernetes), bundle.manifest.created.clone());
+            key(b).cmp(&key(a))
+        });
+        Ok(bundles)
+    }
+
+    /// The bundle of a Kubernetes version (the newest one, if there are several) or with a digest that begins so.
+    pub fn find(&self, which: &str) -> Result<Bundle> {
+        let digest = which.strip_prefix("sha256:").unwrap_or(which);
+        let is_version = |bundle: &Bundle| {
+            bundle.manifest.kubernetes == which || bundle.manifest.kubernetes.strip_prefix('v') == Some(which)
+        };
+        let mut bundles = self.list()?;
+        if let Some(found) = bundles.iter().position(is_version) {
+            return Ok(bundles.swap_remove(found));
+        }
+        bundles.retain(|bundle| digest.len() >= 4 && bundle.manifest.digest.starts_with(digest));
+        match bundles.len() {
+            0 => Err(BundleError::NotFound { which: which.to_owned() }),
+            1 => Ok(bundles.swap_remove(0)),
+            _ => Err(BundleError::Ambiguous {
+                which: which.to_owned(),
+                digests: bundles.iter().map(|bundle| bundle.manifest.short_digest().to_owned()).collect(),
+            }),
+        }
+    }
+
+    /// Reads every byte and says what is not as it was made.
+    pub fn verify(&self, bundle: &Bundle, reporter: &dyn Reporter) -> Result<()> {
+        let title = format!("checking {}", bundle.manifest.kubernetes);
+        let step = Step::start(reporter, "verify", title, None);
+        let total = inventory::bytes(&bundle.manifest.files);
+        let mut done = 0;
+        let mut findings = Vec::new();
+        if bundle.manifest.computed_digest() != bundle.manifest.digest {
+            findings.push(format!("{}: the digest is not that of the files it lists", manifest::FILE));
+        }
+        let mut files = inventory::compare(&bundle.path, &bundle.manifest.files, |bytes| {
+            done += bytes;
+            step.progress(done, Some(total), Unit::Bytes, "");
+        })?;
+        files.retain(|finding| !finding.starts_with(&format!("{}: not part", manifest::FILE)));
+        findings.extend(files);
+        if findings.is_empty() {
+            step.done(Outcome::Done);
+            return Ok(());
+        }
+        Err(BundleError::Damaged { bundle: bundle.manifest.short_digest().to_owned(), findings })
+    }
+
+    /// Removes a bundle that no cluster uses.
+    pub fn remove(&self, bundle: &Bundle, reporter: &dyn Reporter) -> Result<()> {
+        let _lock = self.acquire("remove a bundle", reporter)?;
+        let users = self.users(&bundle.manifest.digest)?;
+        if !users.is_empty() {
+            return Err(BundleError::InUse { bundle: bundle.manifest.short_digest().to_owned(), users });
+        }
+        // Renamed first: half a bundle must never look like one.
+        let doomed = self.bundles().join(format!("{UNFINISHED}{}", bundle.manifest.short_digest()));
+        fs::rename(&bundle.path, &doomed).at("remove", &bundle.path)?;
+        fs::remove_dir_all(&doomed).at("remove", &doomed)
+    }
+
+    /// The nodes made from a bundle. Each keeps its digest in `clusters/NAME/nodes/NODE/bundle`.
+    fn users(&self, digest: &str) -> Result<Vec<String>> {
+        let mut users = Vec::new();
+        for cluster in folders(&self.home.join("clusters"))? {
+            for node in folders(&cluster.join("nodes"))? {
+                let used = fs::read_to_string(node.join("bundle")).unwrap_or_default();
+                if used.trim() == digest {
+                    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    users.push(format!("node {} of cluster {}", name(&node), name(&cluster)));
+                }
+            }
+        }
+        Ok(users)
+    }
+
+    /// Told before any work: a bundle's files belong to root.
+    pub(crate) fn check_permission(&self) -> Result<()> {
+        if !disk::is_writable(&self.home) {
+            return Err(BundleError::NotWritable { path: self.home.clone() });
+        }
+        if !rustix::process::geteuid().is_root() {
+            return Err(BundleError::NotRoot);
+        }
+        Ok(())
+    }
+
+    /// Waits until no other flotilla changes the shelf. Says for whom.
+    pub(crate) fn acquire(&self, what: &str, reporter: &dyn Reporter) -> Result<FileLock> {
+        let folder = self.bundles();
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).at("make", &folder)?;
+        let path = self.home.join("bundles.lock");
+        let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
+        let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
+        let lock = FileLock::acquire_unless(&path, &holder, &self.cancel, |holder| {
+            let text = match holder {
+                Some(holder) => format!("waiting for process {} to {} (since {})", holder.pid, holder.what, holder.since),
+                None => "waiting for another flotilla".to_owned(),
+            };
+            reporter.report(flotilla_engine::Event::Note { text });
+        })?;
+        durable::remove_leftovers(&folder, UNFINISHED)?;
+        Ok(lock)
+    }
+
+    pub(crate) fn bundles(&self) -> PathBuf {
+        self.home.join("bundles")
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.home.join("cache")
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+}
+
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        items => Ok(items.at("read", path)?.filter_map(|item| item.ok().map(|item| item.path())).collect()),
+    }
+}
+
+/// `v1.37.1` as numbers, for sorting.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}

@@ -1,0 +1,229 @@
+//! Control groups: finding the host's hierarchies, a group in each of them, and a view of them inside a sandbox.
+//!
+//! A host has either the unified hierarchy (v2) or several of v1; a host with both (hybrid) counts as v1, since
+//! that is where its controllers are. The host's own mounts and groups are never changed.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use crate::mount::{self, DATA_ONLY, MountError};
+use crate::poll::pause;
+
+mod layout;
+
+pub use layout::{Hierarchy, Layout};
+
+/// How long, and how often, to try again to remove a group: a process leaves it a moment after its death.
+const REMOVE_TRIES: u32 = 100;
+const REMOVE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A control group could not be made, entered or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    #[error("cannot read /proc/self/mountinfo")]
+    Layout { source: io::Error },
+    #[error("the host has no cgroup file system mounted")]
+    NoHierarchy,
+    #[error("{name:?} is not a path of a control group")]
+    BadName { name: String },
+    #[error("cannot make the control group {}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("cannot enter the control group {}", path.display())]
+    Join { path: PathBuf, source: io::Error },
+    #[error("cannot remove the control group {}", path.display())]
+    Remove { path: PathBuf, source: io::Error },
+    #[error("cannot name the hierarchy of {name}")]
+    Link { name: String, source: io::Error },
+    #[error(transparent)]
+    Mount(#[from] MountError),
+}
+
+/// The same group in every hierarchy of the host.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Where each hierarchy is mounted.
+    roots: Vec<PathBuf>,
+    name: PathBuf,
+}
+
+impl Group {
+    /// The group called `name` (`flotilla/e2e-123`) below the root of each hierarchy. Touches nothing yet.
+    pub fn new(layout: &Layout, name: &str) -> Result<Self, CgroupError> {
+        let path = Path::new(name);
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        if name.is_empty() || !plain {
+            return Err(CgroupError::BadName { name: name.to_owned() });
+        }
+        let roots: Vec<_> = layout.roots().map(Path::to_owned).collect();
+        if roots.is_empty() {
+            return Err(CgroupError::NoHierarchy);
+        }
+        Ok(Self { roots, name: path.to_owned() })
+    }
+
+    /// Makes the group anew. One left over by a killed predecessor is removed first; one in use is an error.
+    pub fn create(&self) -> Result<(), CgroupError> {
+        self.remove()?;
+        for root in &self.roots {
+            let failed = |source| CgroupError::Create { path: root.join(&self.name), source };
+            self.create_below(root).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Moves this process into the group.
+    pub fn join(&self) -> Result<(), CgroupError> {
+        for path in self.paths() {
+            // 0 is whoever writes, also where process numbers are those of another namespace (cgroups(7)).
+            let joined = fs::write(path.join("cgroup.procs"), "0");
+            joined.map_err(|source| CgroupError::Join { path, source })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the group with all groups below it, and those above it that nobody uses any more.
+    ///
+    /// Its processes must be dead. A group that is not there is a success. Tries every hierarchy, whatever
+    /// happens in another, and gives the first error.
+    pub fn remove(&self) -> Result<(), CgroupError> {
+        let mut result = Ok(());
+        for root in &self.roots {
+            let path = root.join(&self.name);
+            match remove_patiently(&path) {
+                Ok(()) => remove_unused_parents(root, &self.name),
+                Err(source) => result = result.and(Err(CgroupError::Remove { path, source })),
+            }
+        }
+        result
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.roots.iter().map(|root| root.join(&self.name))
+    }
+
+    fn create_below(&self, root: &Path) -> io::Result<()> {
+        let mut tries = 0;
+        loop {
+            match create_chain(root, &self.name) {
+                // The parent was there and is not: another group's removal took it for unused.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REMOVE_TRIES => tries += 1,
+                done => return done,
+            }
+        }
+    }
+}
+
+/// Mounts the host's hierarchies at `target` the way the host has them, seen from this cgroup namespace's root.
+///
+/// `read_only` keeps programs from making groups where nobody would remove them.
+pub fn mount_all(layout: &Layout, target: &Path, read_only: bool) -> Result<(), CgroupError> {
+    let mounted = |kind: &str, target: &Path, options: &str| {
+        mount::filesystem(kind, target, DATA_ONLY, options)?;
+        if read_only { mount::make_read_only(target) } else { Ok(()) }
+    };
+    match layout {
+        Layout::None => {}
+        Layout::V2 { .. } => mounted("cgroup2", target, "")?,
+        Layout::V1 { hierarchies } => {
+            mount::filesystem("tmpfs", target, DATA_ONLY, "mode=0755")?;
+            for hierarchy in hierarchies {
+                mounted("cgroup", &target.join(hierarchy.folder()), &hierarchy.mount_options())?;
+                for alias in hierarchy.aliases() {
+                    std::os::unix::fs::symlink(hierarchy.folder(), target.join(alias))
+                        .map_err(|source| CgroupError::Link { name: alias.to_owned(), source })?;
+                }
+            }
+            if read_only {
+                mount::make_read_only(target)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes each folder from `root` down to `name`, ready for processes.
+fn create_chain(root: &Path, name: &Path) -> io::Result<()> {
+    let mut path = root.to_owned();
+    for part in name.components() {
+        let parent = path.clone();
+        path.push(part);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        // In v1 a new cpuset is empty, and then no process may enter (cpuset(7)). In v2 empty means the parent's,
+        // and the root has no such file.
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            if parent.join(file).exists() && fs::read_to_string(path.join(file))?.trim().is_empty() {
+                let inherited = fs::read_to_string(parent.join(file))?;
+                if !inherited.trim().is_empty() {
+                    fs::write(path.join(file), inherited)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_patiently(path: &Path) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match remove_tree(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < REMOVE_TRIES => tries += 1,
+            done => return done,
+        }
+        pause(REMOVE_PAUSE);
+    }
+}
+
+/// Removes a group after those below it. One with processes is left alone, with everything in it.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::read_to_string(path.join("cgroup.procs")) {
+        Ok(processes) if processes.trim().is_empty() => {}
+        Ok(_) => return Err(io::ErrorKind::ResourceBusy.into()),
+        Err(error) if is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(error) if is_gone(&error) => Ok(()),
+        done => done,
+    }
+}
+
+fn remove_unused_parents(root: &Path, name: &Path) {
+    for parent in name.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+        // The kernel refuses when there are groups or processes in it: that is the check.
+        if fs::remove_dir(root.join(parent)).is_err() {
+            break;
+        }
+    }
+}
+
+/// A file of a group that was removed while open answers ENODEV.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_below_the_root() {
+        let layout = Layout::V2 { mount_point: "/sys/fs/cgroup".into() };
+        for bad in ["", "/", "/flotilla", "../x", "a/../b", "."] {
+            assert!(matches!(Group::new(&layout, bad), Err(CgroupError::BadName { .. })), "{bad}");
+        }
+        assert!(Group::new(&layout, "flotilla/e2e-123").is_ok());
+        assert!(matches!(Group::new(&Layout::None, "a"), Err(CgroupError::NoHierarchy)));
+    }
+}

@@ -1,0 +1,74 @@
+//! The device files a Linux program expects, in a `/dev` of its own.
+//!
+//! Made one by one instead of showing the host's: a program in a node has no business with the host's disks.
+
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, chmod, makedev, mknodat};
+use rustix::mount::MountFlags;
+
+use crate::mount::{self, DATA_ONLY, MountError, SCRATCH};
+
+/// A character device.
+#[derive(Debug, Clone, Copy)]
+pub struct Device {
+    pub name: &'static str,
+    pub major: u32,
+    pub minor: u32,
+    pub mode: u32,
+}
+
+/// What every program may expect (devices.txt of the kernel's documentation).
+pub const BASIC: &[Device] = &[
+    Device { name: "null", major: 1, minor: 3, mode: 0o666 },
+    Device { name: "zero", major: 1, minor: 5, mode: 0o666 },
+    Device { name: "full", major: 1, minor: 7, mode: 0o666 },
+    Device { name: "random", major: 1, minor: 8, mode: 0o666 },
+    Device { name: "urandom", major: 1, minor: 9, mode: 0o666 },
+    Device { name: "tty", major: 5, minor: 0, mode: 0o666 },
+];
+
+const LINKS: &[(&str, &str)] = &[
+    ("ptmx", "pts/ptmx"),
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// A device file could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("cannot make the device {}", path.display())]
+    Make { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Mount(#[from] MountError),
+}
+
+/// Mounts a tmpfs at `dev` with the given devices, pseudo terminals, shared memory and message queues.
+pub fn populate(dev: &Path, devices: &[Device]) -> Result<(), DeviceError> {
+    mount::filesystem("tmpfs", dev, MountFlags::NOSUID, "mode=0755")?;
+    for device in devices {
+        let path = dev.join(device.name);
+        make(&path, device).map_err(|source| DeviceError::Make { path, source })?;
+    }
+    for (name, target) in LINKS {
+        let path = dev.join(name);
+        symlink(target, &path).map_err(|source| DeviceError::Make { path, source })?;
+    }
+    let pts = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount::filesystem("devpts", &dev.join("pts"), pts, "newinstance,ptmxmode=0666,mode=0620,gid=5")?;
+    mount::filesystem("tmpfs", &dev.join("shm"), SCRATCH, "mode=1777")?;
+    mount::filesystem("mqueue", &dev.join("mqueue"), DATA_ONLY, "")?;
+    Ok(())
+}
+
+fn make(path: &Path, device: &Device) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(device.mode);
+    mknodat(CWD, path, FileType::CharacterDevice, mode, makedev(device.major, device.minor))?;
+    // What mknod makes is cut by our umask, whatever that is.
+    chmod(path, mode)?;
+    Ok(())
+}

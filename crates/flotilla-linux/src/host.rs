@@ -1,0 +1,301 @@
+//! The one way to start a program on the host.
+//!
+//! ```no_run
+//! # use flotilla_linux::host::{Cancel, Command};
+//! # fn example() -> Result<(), flotilla_linux::host::CommandError> {
+//! let cancel = Cancel::new();
+//! let version = Command::new("go").arg("version").cancel(&cancel).run()?.text();
+//! Command::new("go").args(["build", "./..."]).cancel(&cancel).stream(|line| drop(line.text))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **A child dies with us**, even when we are killed with SIGKILL: it asks the kernel for a SIGKILL of its own
+//! (`PR_SET_PDEATHSIG`). The kernel sends that signal when the *thread* that started the child ends, not the
+//! process (prctl(2)), so the thread that starts a child must also be the one that waits for it. Every method
+//! here that starts a program waits for it before it returns: there is no way to get this wrong from outside.
+//! The signal reaches the child only, not what the child started, and set-uid programs (sudo) lose it.
+//!
+//! A program's output is bytes from elsewhere: it need not be UTF-8 and may use `\r` to overwrite a line.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+
+mod cancel;
+mod error;
+mod lines;
+mod running;
+
+pub use cancel::Cancel;
+pub use error::CommandError;
+pub use lines::{Line, Stream};
+
+use lines::{Splitter, Tail};
+use running::Running;
+
+/// How many lines of waiting output a slow reader of [`Command::stream`] lets pile up before the child blocks.
+const LINES_IN_FLIGHT: usize = 256;
+
+/// A program to run on the host, in the making.
+///
+/// It inherits our environment and working directory; its standard input is empty unless given.
+#[derive(Debug)]
+pub struct Command {
+    program: OsString,
+    args: Vec<OsString>,
+    env: Vec<(OsString, Option<OsString>)>,
+    current_dir: Option<PathBuf>,
+    stdin: Option<File>,
+    cancel: Option<Cancel>,
+    /// What errors call it, if not by its own arguments.
+    shown_as: Option<Vec<OsString>>,
+    /// Why it cannot be started at all.
+    refused: Option<io::Error>,
+}
+
+/// What a successful program left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// Everything it wrote to standard output; after [`Command::stream`], only the last lines.
+    pub stdout: Vec<u8>,
+    /// Everything it wrote to standard error; after [`Command::stream`], only the last lines.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Standard output as text, without the line ends at its end.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim_end_matches(['\n', '\r']).to_owned()
+    }
+}
+
+impl Command {
+    /// A program by path, or by name as found in PATH.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            current_dir: None,
+            stdin: None,
+            cancel: None,
+            shown_as: None,
+            refused: None,
+        }
+    }
+
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// Keeps a variable of our own environment from the program.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    #[must_use]
+    pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.current_dir = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Gives the program an empty standard input. This is the default.
+    #[must_use]
+    pub fn stdin_null(mut self) -> Self {
+        self.stdin = None;
+        self
+    }
+
+    /// Gives the program a file as standard input.
+    #[must_use]
+    pub fn stdin(mut self, file: File) -> Self {
+        self.stdin = Some(file);
+        self
+    }
+
+    /// Lets `cancel` end this program: it then runs in a process group of its own.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Runs the program to its end and keeps all it wrote. An exit status other than 0 is an error.
+    pub fn run(self) -> Result<Output, CommandError> {
+        let mut running = Running::start(self)?;
+        let mut stdout_pipe = running.take_stdout();
+        let mut stderr_pipe = running.take_stderr();
+        // Both pipes must be drained at once: a program that fills the one we do not read would wait for ever.
+        let stderr_reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stderr_pipe.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let mut stdout = Vec::new();
+        let stdout_read = stdout_pipe.read_to_end(&mut stdout);
+        let stderr = joined(stderr_reader);
+        let status = running.wait()?;
+        if !status.success() {
+            let tails = (Tail::of(&stdout), Tail::of(stderr.as_deref().unwrap_or_default()));
+            return Err(running.failure(status, tails));
+        }
+        stdout_read.map_err(|source| running.read_error(source))?;
+        let stderr = stderr.map_err(|source| running.read_error(source))?;
+        Ok(Output { stdout, stderr })
+    }
+
+    /// Runs the program to its end and hands over each line as it comes, in this thread.
+    ///
+    /// Lines of one stream keep their order; between the two streams the order is about right. The output
+    /// returned holds the last lines only.
+    pub fn stream(self, mut on_line: impl FnMut(Line)) -> Result<Output, CommandError> {
+        let mut running = Running::start(self)?;
+        let (sender, lines) = mpsc::sync_channel(LINES_IN_FLIGHT);
+        let stdout_reader = read_lines(running.take_stdout(), Stream::Stdout, sender.clone());
+        let stderr_reader = read_lines(running.take_stderr(), Stream::Stderr, sender);
+        let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
+        for line in lines {
+            match line.stream {
+                Stream::Stdout => stdout.push(&line.text),
+                Stream::Stderr => stderr.push(&line.text),
+            }
+            on_line(line);
+        }
+        let read = joined(stdout_reader).and(joined(stderr_reader));
+        let status = running.wait()?;
+        if !status.success() {
+            return Err(running.failure(status, (stdout, stderr)));
+        }
+        read.map_err(|source| running.read_error(source))?;
+        Ok(Output { stdout: stdout.into_bytes(), stderr: stderr.into_bytes() })
+    }
+
+    /// Runs the program and gives its standard output to `consume` as it comes.
+    ///
+    /// What `consume` leaves unread is drained, so that a reader which knows where its data ends (tar) does not
+    /// break the program's pipe. When both fail, the error is that of whichever failed first: the program's if
+    /// `consume` had come to the end of its output, else the one of `consume`.
+    pub fn pipe_stdout<T>(
+        self,
+        consume: impl FnOnce(&mut dyn Read) -> io::Result<T>,
+    ) -> Result<T, CommandError> {
+        let mut running = Running::start(self)?;
+        let mut stderr_pipe = running.take_stderr();
+        let stderr_reader = thread::spawn(move || {
+            let mut tail = Tail::default();
+            let mut splitter = Splitter::default();
+            let read = splitter.read_all(&mut stderr_pipe, |text| {
+                tail.push(&text);
+                true
+            });
+            read.map(|()| tail)
+        });
+        let mut stdout = EndSeen { inner: running.take_stdout(), ended: false };
+        let consumed = consume(&mut stdout);
+        let consumed = consumed.and_then(|value| io::copy(&mut stdout, &mut io::sink()).map(|_| value));
+        let ended = stdout.ended;
+        // Closes our end: a program that still writes is told so by SIGPIPE instead of waiting for ever.
+        drop(stdout);
+        let stderr = joined(stderr_reader);
+        let status = running.wait()?;
+        match consumed {
+            Err(source) if status.success() || !ended => Err(running.read_error_or_cancelled(source)),
+            Ok(value) if status.success() => Ok(value),
+            _ => Err(running.failure(status, (Tail::default(), stderr.unwrap_or_default()))),
+        }
+    }
+
+    /// Lets errors of the running program name what it stands for instead of itself.
+    pub(crate) fn shown_as(mut self, argv: &[String]) -> Self {
+        self.shown_as = Some(argv.iter().map(OsString::from).collect());
+        self
+    }
+
+    /// Makes the start fail, for a builder that found out too late to say so itself.
+    pub(crate) fn refused(mut self, error: io::Error) -> Self {
+        self.refused = Some(error);
+        self
+    }
+
+    /// The program and its arguments as one could type them into a shell.
+    fn shown_argv(&self) -> String {
+        let own = || std::iter::once(&self.program).chain(&self.args).collect();
+        let words: Vec<_> = self.shown_as.as_ref().map_or_else(own, |argv| argv.iter().collect());
+        words.iter().map(|word| error::shell_quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The program's name once it runs.
+    fn shown_program(&self) -> String {
+        let shown = self.shown_as.as_ref().and_then(|argv| argv.first()).unwrap_or(&self.program);
+        shown.to_string_lossy().into_owned()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the replacement that the lint names")]
+    fn to_std(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(dir) = &self.current_dir {
+            command.current_dir(dir);
+        }
+        command
+    }
+}
+
+/// Sends every line of a pipe to the receiver, from a thread of its own, until either of them ends.
+fn read_lines(
+    mut pipe: impl Read + Send + 'static,
+    stream: Stream,
+    sender: mpsc::SyncSender<Line>,
+) -> thread::JoinHandle<io::Result<()>> {
+    thread::spawn(move || {
+        Splitter::default().read_all(&mut pipe, |text| sender.send(Line { stream, text }).is_ok())
+    })
+}
+
+/// A reader's result; its panic goes on in this thread.
+fn joined<T>(reader: thread::JoinHandle<io::Result<T>>) -> io::Result<T> {
+    reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Remembers whether the end of a stream has been read.
+struct EndSeen<R> {
+    inner: R,
+    ended: bool,
+}
+
+impl<R: Read> Read for EndSeen<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.ended |= read == 0 && !buffer.is_empty();
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests;

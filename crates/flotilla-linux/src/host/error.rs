@@ -1,0 +1,61 @@
+//! What can go wrong with a program on the host.
+
+use std::io;
+
+/// A program could not be started, failed, or was cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error("cannot find the program {program}")]
+    NotFound { program: String },
+    #[error("cannot start {program}")]
+    Start { program: String, source: io::Error },
+    /// The program ran and did not end with exit status 0.
+    #[error("`{argv}` failed with {status}")]
+    Failed {
+        /// Program and arguments, quoted for a shell.
+        argv: String,
+        /// `exit status 2`, `signal 9`: for the reader.
+        status: String,
+        /// The exit status itself; none when a signal ended the program.
+        code: Option<i32>,
+        /// Its last lines on standard error, or on standard output if the former is empty.
+        tail: Vec<String>,
+    },
+    #[error("{program} was cancelled")]
+    Cancelled { program: String },
+    #[error("cannot read the output of {program}")]
+    Read { program: String, source: io::Error },
+}
+
+impl CommandError {
+    /// The last lines the program wrote, for the renderer to show below the error.
+    pub fn tail(&self) -> &[String] {
+        match self {
+            Self::Failed { tail, .. } => tail,
+            _ => &[],
+        }
+    }
+}
+
+/// A word as a shell takes it: plain if that is safe, else in single quotes.
+pub(super) fn shell_quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_needs_it() {
+        assert_eq!(shell_quoted("--root=/var/lib"), "--root=/var/lib");
+        assert_eq!(shell_quoted(""), "''");
+        assert_eq!(shell_quoted("a b"), "'a b'");
+        assert_eq!(shell_quoted("it's"), r"'it'\''s'");
+        assert_eq!(shell_quoted("$HOME"), "'$HOME'");
+    }
+}

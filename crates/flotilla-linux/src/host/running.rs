@@ -1,0 +1,142 @@
+//! A started program, from its birth to its burial.
+
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
+
+use rustix::io::retry_on_intr;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid,
+};
+
+use super::cancel::{Attached, Cancel};
+use super::lines::Tail;
+use super::{Command, CommandError};
+
+/// A child that is waited for in the thread that started it; dropped too early, it is killed.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    program: String,
+    argv: String,
+    cancel: Option<Cancel>,
+    attached: Option<Attached>,
+    reaped: bool,
+}
+
+impl Running {
+    /// Starts the program with both outputs as pipes.
+    pub(super) fn start(mut spec: Command) -> Result<Self, CommandError> {
+        let program = spec.shown_program();
+        if spec.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(CommandError::Cancelled { program });
+        }
+        let started = || spec.program.to_string_lossy().into_owned();
+        if let Some(source) = spec.refused.take() {
+            return Err(CommandError::Start { program: started(), source });
+        }
+        let mut command = spec.to_std();
+        command.stdin(spec.stdin.take().map_or_else(Stdio::null, Stdio::from));
+        if spec.cancel.is_some() {
+            command.process_group(0);
+        }
+        die_with_parent(&mut command);
+        let child = command.spawn().map_err(|source| {
+            // A missing working directory gives the same error as a missing program.
+            let directory_missing = spec.current_dir.as_ref().is_some_and(|dir| !dir.is_dir());
+            if source.kind() == io::ErrorKind::NotFound && !directory_missing {
+                CommandError::NotFound { program: started() }
+            } else {
+                CommandError::Start { program: started(), source }
+            }
+        })?;
+        let attached = spec.cancel.as_ref().map(|cancel| cancel.attach(pid_of(&child)));
+        Ok(Self { argv: spec.shown_argv(), child, program, cancel: spec.cancel, attached, reaped: false })
+    }
+
+    pub(super) fn take_stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("it was started with a pipe, taken once")
+    }
+
+    pub(super) fn take_stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("it was started with a pipe, taken once")
+    }
+
+    /// Waits for the end of the program.
+    pub(super) fn wait(&mut self) -> Result<ExitStatus, CommandError> {
+        self.reap().map_err(|source| CommandError::Read { program: self.program.clone(), source })
+    }
+
+    /// What to say of a program that ended with `status`, given its last lines (standard output, error).
+    pub(super) fn failure(&self, status: ExitStatus, (stdout, stderr): (Tail, Tail)) -> CommandError {
+        if self.is_cancelled() {
+            return CommandError::Cancelled { program: self.program.clone() };
+        }
+        let text = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => status.to_string(),
+        };
+        let tail = if stderr.is_blank() { stdout } else { stderr };
+        CommandError::Failed {
+            argv: self.argv.clone(),
+            status: text,
+            code: status.code(),
+            tail: tail.into_lines(),
+        }
+    }
+
+    pub(super) fn read_error(&self, source: io::Error) -> CommandError {
+        CommandError::Read { program: self.program.clone(), source }
+    }
+
+    /// A reader's failure, unless it is only the echo of a cancel.
+    pub(super) fn read_error_or_cancelled(&self, source: io::Error) -> CommandError {
+        if self.is_cancelled() {
+            return CommandError::Cancelled { program: self.program.clone() };
+        }
+        self.read_error(source)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Waits until the child is dead, takes it out of the cancel's registry, and only then reaps it: from that
+    /// moment its number may belong to somebody else.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let dead = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // An error here comes back from the real wait below.
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(pid_of(&self.child)), dead));
+        self.attached = None;
+        self.reaped = true;
+        self.child.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            drop(self.child.kill());
+            drop(self.reap());
+        }
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// Has the kernel kill the child when the thread that starts it ends.
+#[expect(unsafe_code, reason = "code between fork and exec")]
+fn die_with_parent(command: &mut std::process::Command) {
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before the child asked: then it has another parent by now and must go itself.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from(rustix::io::Errno::SRCH)) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
+    // calls without libc, allocates nothing (an error made of a number does not) and takes no lock.
+    unsafe { command.pre_exec(ask) };
+}

@@ -1,0 +1,179 @@
+//! Mounts, for a process that has a mount namespace of its own.
+//!
+//! Nothing here may be called in the host's namespace: what it mounts is meant to vanish with the caller's.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change,
+    mount_remount, move_mount, open_tree, unmount,
+};
+use rustix::process::{chdir, pivot_root};
+
+/// A file system could not be put where it belongs.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    #[error("cannot mount {what} on {}", target.display())]
+    Mount { what: String, target: PathBuf, source: io::Error },
+    #[error("cannot make the mount point {}", path.display())]
+    MountPoint { path: PathBuf, source: io::Error },
+    #[error("cannot find {} to bind it", path.display())]
+    BindSource { path: PathBuf, source: io::Error },
+    #[error("cannot make {} read-only", target.display())]
+    ReadOnly { target: PathBuf, source: io::Error },
+    #[error("cannot change the propagation of mounts")]
+    Propagation { source: io::Error },
+    #[error("cannot make {} the root", path.display())]
+    Pivot { path: PathBuf, source: io::Error },
+}
+
+/// The flags of file systems that hold no programs: `nosuid,nodev,noexec`.
+pub const DATA_ONLY: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+/// The flags of scratch folders: `nosuid,nodev`.
+pub const SCRATCH: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+/// Keeps all mounts made from now on out of other namespaces, and theirs out of this one.
+pub fn make_all_private() -> Result<(), MountError> {
+    propagation(MountPropagationFlags::PRIVATE)
+}
+
+/// Lets mounts made from now on reach the namespaces made from this one: a kubelet and its containers need it.
+pub fn make_all_shared() -> Result<(), MountError> {
+    propagation(MountPropagationFlags::SHARED)
+}
+
+/// Mounts a file system that has no device, such as proc or tmpfs. Makes the mount point.
+pub fn filesystem(kind: &str, target: &Path, flags: MountFlags, options: &str) -> Result<(), MountError> {
+    make_folder(target)?;
+    mount(kind, target, flags, options)
+}
+
+/// Mounts a writable view of `lower`, which itself stays as it is, and returns where.
+///
+/// What is written goes to a tmpfs on `scratch` and is gone with the namespace. The folder `scratch` must be
+/// there and stays empty for everybody else. **Changes the working directory** to it.
+pub fn ephemeral_overlay(lower: &Path, scratch: &Path) -> Result<PathBuf, MountError> {
+    let failed = |source: rustix::io::Errno| MountError::Mount {
+        what: format!("the overlay of {}", lower.display()),
+        target: scratch.to_owned(),
+        source: source.into(),
+    };
+    // Both before the tmpfs and the change of directory, so that they may be relative.
+    let lower_tree = Detached::of(lower)?;
+    let scratch = fs::canonicalize(scratch)
+        .map_err(|source| MountError::MountPoint { path: scratch.to_owned(), source })?;
+    mount("tmpfs", &scratch, SCRATCH, "mode=0700")?;
+    // Short relative names: in overlay's options `:` and `,` separate, and people have such folders.
+    chdir(&scratch).map_err(failed)?;
+    for name in ["upper", "work", "merged"] {
+        make_folder(Path::new(name))?;
+    }
+    // The root of the overlay shows the mode of the upper folder.
+    rustix::fs::chmod("upper", rustix::fs::Mode::from_raw_mode(0o755)).map_err(failed)?;
+    lower_tree.attach(Path::new("lower"), false)?;
+    let merged = scratch.join("merged");
+    let options = "lowerdir=lower,upperdir=upper,workdir=work";
+    mount("overlay", &merged, MountFlags::empty(), options)?;
+    Ok(merged)
+}
+
+/// Makes `new_root`, a mount point, the root of this namespace; the old one is gone afterwards.
+pub fn pivot_into(new_root: &Path) -> Result<(), MountError> {
+    let pivot = || -> rustix::io::Result<()> {
+        chdir(new_root)?;
+        // With the same folder twice the old root ends up on top of the new one, so no place for it has to be
+        // made in the new root (pivot_root(2), "pivot_root(".", ".")").
+        pivot_root(".", ".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        chdir("/")
+    };
+    pivot().map_err(|source| MountError::Pivot { path: new_root.to_owned(), source: source.into() })
+}
+
+/// A file or folder of the host, held so that it can be attached when the host's root is out of sight.
+///
+/// Attaching after [`pivot_into`] is the point: only then do links in the target's path lead where the program
+/// inside sees them lead. Before it, an absolute link in the new root would lead into the host's files.
+#[derive(Debug)]
+pub struct Detached {
+    tree: OwnedFd,
+    is_folder: bool,
+    source: PathBuf,
+}
+
+impl Detached {
+    /// Takes hold of `source`. Mounts below it do not come along.
+    pub fn of(source: &Path) -> Result<Self, MountError> {
+        let missing = |error| MountError::BindSource { path: source.to_owned(), source: error };
+        let is_folder = fs::metadata(source).map_err(missing)?.is_dir();
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, source, flags).map_err(|errno| missing(errno.into()))?;
+        Ok(Self { tree, is_folder, source: source.to_owned() })
+    }
+
+    /// Attaches it at `target`, which is made if it is not there.
+    pub fn attach(self, target: &Path, read_only: bool) -> Result<(), MountError> {
+        if self.is_folder {
+            make_folder(target)?;
+        } else {
+            make_file(target)?;
+        }
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_SYMLINKS;
+        move_mount(&self.tree, "", CWD, target, flags).map_err(|source| MountError::Mount {
+            what: self.source.display().to_string(),
+            target: target.to_owned(),
+            source: source.into(),
+        })?;
+        if read_only { make_read_only(target) } else { Ok(()) }
+    }
+}
+
+/// Makes the mount at `target` read-only, here and not where else it is mounted.
+pub fn make_read_only(target: &Path) -> Result<(), MountError> {
+    let remount = || -> rustix::io::Result<()> {
+        // A remount sets all flags anew: name those that are there, or it takes them away.
+        let now = statvfs(target)?.f_flag;
+        let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+        flags.set(MountFlags::NOSUID, now.contains(StatVfsMountFlags::NOSUID));
+        flags.set(MountFlags::NODEV, now.contains(StatVfsMountFlags::NODEV));
+        flags.set(MountFlags::NOEXEC, now.contains(StatVfsMountFlags::NOEXEC));
+        mount_remount(target, flags, "")
+    };
+    remount().map_err(|source| MountError::ReadOnly { target: target.to_owned(), source: source.into() })
+}
+
+fn mount(kind: &str, target: &Path, flags: MountFlags, options: &str) -> Result<(), MountError> {
+    let options = CString::new(options).expect("mount options are made here and hold no NUL");
+    rustix::mount::mount(kind, target, kind, flags, options.as_c_str()).map_err(|source| MountError::Mount {
+        what: kind.to_owned(),
+        target: target.to_owned(),
+        source: source.into(),
+    })
+}
+
+fn propagation(to: MountPropagationFlags) -> Result<(), MountError> {
+    mount_change("/", MountPropagationFlags::REC | to)
+        .map_err(|source| MountError::Propagation { source: source.into() })
+}
+
+fn make_folder(path: &Path) -> Result<(), MountError> {
+    fs::create_dir_all(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })
+}
+
+/// Makes an empty file unless something is there already.
+fn make_file(path: &Path) -> Result<(), MountError> {
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_folder(parent)?;
+    }
+    let made = fs::OpenOptions::new().create(true).append(true).open(path);
+    made.map(drop).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })
+}

@@ -1,0 +1,158 @@
+//! The supervisor of a sandbox, on the host's side.
+//!
+//! It stays in the host's namespaces, apart from the pid namespace of its children, so that the host's control
+//! groups stay in its sight: `pivot_root` moves the root of *every* process of the mount namespace.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, geteuid, getpid, getppid, pidfd_open, set_parent_process_death_signal,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+
+use super::{STAGE_INIT, SandboxError, Spec};
+use crate::cgroup::{Group, Layout};
+
+/// How long a program that was told to end may take before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the sandbox and gives the exit status of its program.
+pub(super) fn run(spec: &Spec) -> Result<i32, SandboxError> {
+    if !geteuid().is_root() {
+        return Err(SandboxError::NotRoot);
+    }
+    let signals = Signals::watch().map_err(|source| SandboxError::Signals { source })?;
+    let group = match &spec.cgroup {
+        None => None,
+        Some(name) => {
+            let layout = Layout::of_host().map_err(|source| crate::cgroup::CgroupError::Layout { source })?;
+            Some(Group::new(&layout, name)?)
+        }
+    };
+    let made = group.as_ref().map_or(Ok(()), Group::create);
+    let ended = made.map_err(SandboxError::from).and_then(|()| supervise(spec, signals));
+    // Also after a failure half-way. The first error is the one to tell.
+    let removed = group.as_ref().map_or(Ok(()), Group::remove);
+    let status = ended?;
+    removed?;
+    Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(super::EXIT_NOT_MADE))
+}
+
+/// Starts init and waits for its end; brings it about when told to.
+fn supervise(spec: &Spec, mut signals: Signals) -> Result<ExitStatus, SandboxError> {
+    let program = spec.program()?.to_owned();
+    let mut init = start_init(spec)?;
+    let waited = wait(&mut init, &mut signals);
+    if waited.is_err() {
+        drop(init.kill().and_then(|()| init.wait()));
+    }
+    waited.map_err(|source| SandboxError::Wait { program, source })
+}
+
+fn wait(init: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    let mut deadline: Option<Instant> = None;
+    loop {
+        if let Some(status) = init.try_wait()? {
+            return Ok(status);
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match left {
+            Some(Duration::ZERO) => {
+                init.kill()?;
+                return init.wait();
+            }
+            left => signals.wait(left)?,
+        }
+        if deadline.is_none() && signals.ending() {
+            // Told to end with the whole process group, so the program has been told as well: give it time. If
+            // our caller is dead, nobody waits for anything.
+            let grace = if signals.orphaned() { Duration::ZERO } else { GRACE };
+            deadline = Some(Instant::now() + grace);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the child needs our standard streams and a new pid namespace")]
+#[expect(unsafe_code, reason = "unshare, and code between fork and exec")]
+fn start_init(spec: &Spec) -> Result<Child, SandboxError> {
+    // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
+    unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
+        .map_err(|errno| SandboxError::Namespace { what: "pid", source: errno.into() })?;
+    let failed = |source| SandboxError::Start { program: STAGE_INIT.to_owned(), source };
+    let json = serde_json::to_string(spec).map_err(|source| SandboxError::Spec { source })?;
+    let us = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args([STAGE_INIT, &json]);
+    let die_with_us = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before it asked. In its namespace our number is 0, dead or alive, so it cannot see
+        // that by its parent's number; a pidfd becomes readable when its process ends.
+        let mut dead = [PollFd::from_borrowed_fd(us.as_fd(), PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut dead, Some(&now))? == 0 { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two system calls
+    // without libc, allocates nothing and takes no lock; the pidfd it uses lives in the closure.
+    unsafe { command.pre_exec(die_with_us) };
+    command.spawn().map_err(failed)
+}
+
+/// The signals that concern the supervisor, as bytes in a pipe.
+#[derive(Debug)]
+struct Signals {
+    /// Gets a byte for each signal that came.
+    woken: UnixStream,
+    /// Holds a byte when we were told to end.
+    ending: UnixStream,
+    caller: Option<Pid>,
+}
+
+impl Signals {
+    /// From here on we are told of the end of our child, and a wish to end us does not end us at once: the control
+    /// groups must be removed first. That holds for our caller's death too.
+    fn watch() -> io::Result<Self> {
+        let caller = getppid();
+        let (woken, wake) = UnixStream::pair()?;
+        let (ending, end) = UnixStream::pair()?;
+        ending.set_nonblocking(true)?;
+        // In this order: who is woken must see why.
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, end.try_clone()?)?;
+        }
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGCHLD] {
+            signal_hook::low_level::pipe::register(signal, wake.try_clone()?)?;
+        }
+        // Until now it was SIGKILL (host::Command), so no moment was without.
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        Ok(Self { woken, ending, caller })
+    }
+
+    /// Waits for the next signal, but not longer than `limit`.
+    fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.woken.set_read_timeout(limit)?;
+        let mut bytes = [0; 64];
+        match self.woken.read(&mut bytes) {
+            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether we were told to end since the last call.
+    fn ending(&mut self) -> bool {
+        let mut bytes = [0; 64];
+        self.ending.read(&mut bytes).is_ok()
+    }
+
+    fn orphaned(&self) -> bool {
+        getppid() != self.caller
+    }
+}

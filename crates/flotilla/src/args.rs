@@ -1,0 +1,166 @@
+//! What can be typed: the clap types, and nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A real multi-node Kubernetes cluster on your own machine, in seconds
+#[derive(Debug, Parser)]
+#[command(name = "flotilla", version, disable_version_flag = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:\n  \
+    flotilla bundle build          build everything that a node needs\n  \
+    flotilla bundle list           show the bundles on this machine\n  \
+    flotilla completion bash       tab completion for your shell")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Manage bundles: everything a node needs, in one verified folder
+    #[command(subcommand)]
+    Bundle(BundleCommand),
+    /// Print the version of flotilla
+    Version(VersionArgs),
+    /// Print a script that gives your shell tab completion
+    Completion(CompletionArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BundleCommand {
+    Build(BuildArgs),
+    /// List the bundles on this machine
+    List(OutputArgs),
+    /// Show what is in a bundle, where it came from and where its bytes go
+    Show(WhichArgs),
+    /// Read every byte of a bundle and name each file that is not as it was made
+    Verify(WhichArgs),
+    /// Remove a bundle that no cluster uses
+    Remove(WhichArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+}
+
+/// Build a bundle, or find that it is there
+///
+/// The first build takes about 15 minutes on two cores and needs `go`, `gcc` and `apt` (nothing is installed on the
+/// host). Interrupted or killed, it goes on from what was finished when it is run again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla bundle build\n  \
+    flotilla bundle build --kubernetes-version v1.36.4\n  \
+    flotilla bundle build --kubernetes-source ~/src/kubernetes")]
+pub(crate) struct BuildArgs {
+    /// Kubernetes version of the bundle [default: the newest one that this flotilla knows]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<String>,
+    /// Where the parts come from
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) source: SourceArg,
+    /// Build Kubernetes from this checkout instead of the pinned version
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kubernetes_source: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum SourceArg {
+    /// A bundle that is there, else the first source that works here
+    #[default]
+    Auto,
+    /// Built from pinned source with this machine's go, gcc and apt
+    Build,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhichArgs {
+    /// Kubernetes version, or the first digits of a digest
+    #[arg(value_name = "VERSION|DIGEST")]
+    pub(crate) which: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write a bundle to one file, for a machine without a network
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Kubernetes version, or the first digits of a digest
+    #[arg(value_name = "VERSION|DIGEST")]
+    pub(crate) which: String,
+    /// File to write (a zstd-compressed tar)
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Take in a bundle that was exported elsewhere
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// File made by `flotilla bundle export`
+    pub(crate) file: PathBuf,
+    /// Refuse any bundle but the one with this digest
+    #[arg(long, value_name = "SHA256")]
+    pub(crate) digest: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Print the number alone
+    #[arg(long)]
+    pub(crate) short: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    source <(flotilla completion bash)\n  \
+    flotilla completion zsh > \"${fpath[1]}/_flotilla\"\n  \
+    flotilla completion fish > ~/.config/fish/completions/flotilla.fish")]
+pub(crate) struct CompletionArgs {
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OutputArgs {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    #[default]
+    Text,
+    Json,
+}
+
+impl Cli {
+    /// The output format of whichever command it is.
+    pub(crate) fn output(&self) -> Output {
+        let args = match &self.command {
+            Command::Bundle(command) => match command {
+                BundleCommand::Build(args) => args.output,
+                BundleCommand::List(output) => *output,
+                BundleCommand::Show(args) | BundleCommand::Verify(args) | BundleCommand::Remove(args) => args.output,
+                BundleCommand::Export(args) => args.output,
+                BundleCommand::Import(args) => args.output,
+            },
+            Command::Version(args) => args.output,
+            Command::Completion(_) => return Output::Text,
+        };
+        args.output
+    }
+}

@@ -1,0 +1,49 @@
+//! `flotilla bundle …`
+
+mod build;
+mod export;
+mod import;
+mod list;
+mod remove;
+mod show;
+mod verify;
+
+use flotilla_bundle::{Bundle, Shelf};
+use serde_json::{Value, json};
+
+use crate::args::BundleCommand;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::screen::Screen;
+
+pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure> {
+    let cancel = interrupt::cancel_on_signal().map_err(|source| flotilla_bundle::BundleError::Io {
+        action: "handle",
+        path: "signals".into(),
+        source,
+    })?;
+    let shelf = Shelf::open(screen.settings().home.clone(), cancel)?;
+    match command {
+        BundleCommand::Build(args) => build::run(&shelf, args, screen),
+        BundleCommand::List(_) => list::run(&shelf, screen),
+        BundleCommand::Show(args) => show::run(&shelf, &args, screen),
+        BundleCommand::Verify(args) => verify::run(&shelf, &args, screen),
+        BundleCommand::Remove(args) => remove::run(&shelf, &args, screen),
+        BundleCommand::Export(args) => export::run(&shelf, &args, screen),
+        BundleCommand::Import(args) => import::run(&shelf, &args, screen),
+    }
+}
+
+/// A bundle in a few words, for scripts.
+fn summary(bundle: &Bundle) -> Value {
+    let manifest = &bundle.manifest;
+    json!({
+        "kubernetes": manifest.kubernetes,
+        "digest": manifest.digest,
+        "architecture": manifest.architecture,
+        "source": manifest.source,
+        "created": manifest.created,
+        "sizes": manifest.sizes,
+        "path": bundle.path,
+    })
+}

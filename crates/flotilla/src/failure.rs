@@ -1,0 +1,47 @@
+//! A command's failure, as the screen shows it.
+
+use flotilla_engine::{Code, Explain};
+
+/// An error that knows its code and its hints.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Box<dyn Explain + Send + Sync>,
+    /// Lines that belong to the error: the end of a program's output, the files that are damaged.
+    pub(crate) details: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> Code {
+        self.error.code()
+    }
+
+    pub(crate) fn exit_status(&self) -> u8 {
+        self.error.code().exit_status
+    }
+
+    pub(crate) fn hints(&self) -> Vec<String> {
+        self.error.hints()
+    }
+
+    /// The error and what caused it, outermost first.
+    pub(crate) fn chain(&self) -> Vec<String> {
+        let mut chain = vec![self.error.to_string()];
+        let mut source = self.error.source();
+        while let Some(error) = source {
+            let text = error.to_string();
+            // A transparent error repeats what is below it.
+            if chain.last() != Some(&text) {
+                chain.push(text);
+            }
+            source = error.source();
+        }
+        chain
+    }
+}
+
+impl From<flotilla_bundle::BundleError> for Failure {
+    fn from(error: flotilla_bundle::BundleError) -> Self {
+        let details = error.details().to_vec();
+        Self { error: Box::new(error), details }
+    }
+}

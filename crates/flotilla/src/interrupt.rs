@@ -1,0 +1,24 @@
+//! Ctrl-C and its kin: stop what runs, say how to go on.
+
+use std::io;
+
+use flotilla_linux::host::Cancel;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Cancels at the first signal; the second one ends the program the way it would have without us.
+pub(crate) fn cancel_on_signal() -> io::Result<Cancel> {
+    let cancel = Cancel::new();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let told = cancel.clone();
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if told.is_cancelled() {
+                // Fails only for signals that cannot be handled at all.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            told.cancel();
+        }
+    });
+    Ok(cancel)
+}

@@ -1,0 +1,126 @@
+//! Everything that reaches the terminal: data on stdout, all else on stderr.
+
+mod bars;
+mod events;
+mod lines;
+mod pace;
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use flotilla_engine::Reporter;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Where a command's answers, progress and errors go.
+pub(crate) struct Screen {
+    settings: Settings,
+    reader: Reader,
+}
+
+/// Who reads the event stream.
+enum Reader {
+    Bars(bars::Bars),
+    Lines(lines::Lines),
+    Json(events::CloudEvents),
+}
+
+impl Screen {
+    pub(crate) fn new(output: Output, settings: &Settings) -> Self {
+        let reader = match output {
+            Output::Json => Reader::Json(events::CloudEvents::default()),
+            Output::Text if settings.progress && std::io::stderr().is_terminal() => Reader::Bars(bars::Bars::new()),
+            Output::Text => Reader::Lines(lines::Lines::default()),
+        };
+        Self { settings: settings.clone(), reader }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.reader, Reader::Json(_))
+    }
+
+    pub(crate) fn reporter(&self) -> &dyn Reporter {
+        match &self.reader {
+            Reader::Bars(bars) => bars,
+            Reader::Lines(lines) => lines,
+            Reader::Json(events) => events,
+        }
+    }
+
+    /// A line of data.
+    pub(crate) fn line(&self, text: &str) {
+        write_to(anstream::stdout(), text);
+    }
+
+    /// Data for scripts.
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        self.line(&serde_json::to_string_pretty(value).expect("what we print is plain data"));
+    }
+
+    /// Something a person may want to know beside the data.
+    pub(crate) fn note(&self, text: &str) {
+        write_to(anstream::stderr(), text);
+    }
+
+    /// How a command that changes things ended: a sentence, or with `-o json` the last event.
+    pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
+        match &self.reader {
+            Reader::Json(events) => events.result(value),
+            Reader::Bars(bars) => {
+                bars.clear();
+                self.line(&text());
+            }
+            Reader::Lines(_) => self.line(&text()),
+        }
+    }
+
+    /// `error[CODE]: …`, then the causes, the details and what can be done.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        match &self.reader {
+            Reader::Json(events) => return events.failure(failure),
+            Reader::Bars(bars) => bars.clear(),
+            Reader::Lines(_) => {}
+        }
+        let chain = failure.chain();
+        let mut text = format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0]);
+        for cause in &chain[1..] {
+            text.push_str(&format!("\n  caused by: {cause}"));
+        }
+        for line in &failure.details {
+            text.push_str(&format!("\n    {line}"));
+        }
+        for hint in failure.hints() {
+            text.push_str(&format!("\n{HINT}hint{HINT:#}: {hint}"));
+        }
+        self.note(&text);
+    }
+}
+
+/// Writes a line. A reader that went away is a quiet end, not an error.
+fn write_to(mut stream: impl Write, text: &str) {
+    let _ = writeln!(stream, "{text}");
+}
+
+/// Columns under a heading, as `kubectl get` shows them.
+pub(crate) fn table(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_header(heading.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 3));
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,145 @@
+//! How far a command has come, and how long it will still take.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use flotilla_engine::Event;
+use flotilla_engine::event::Outcome;
+
+/// Weighs steps by how long they are expected to take and corrects that by how long they do.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    started: Instant,
+    steps: Vec<String>,
+    expected: Duration,
+    finished: Duration,
+    running: BTreeMap<String, (Duration, f64)>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            steps: Vec::new(),
+            expected: Duration::ZERO,
+            finished: Duration::ZERO,
+            running: BTreeMap::new(),
+        }
+    }
+}
+
+impl Pace {
+    pub(crate) fn take(&mut self, event: &Event) {
+        match event {
+            Event::Plan { steps, expected } => {
+                self.steps.clone_from(steps);
+                self.expected = expected.unwrap_or_default();
+            }
+            Event::StepStarted { step, expected, .. } => {
+                self.running.insert(step.clone(), (expected.unwrap_or_default(), 0.0));
+            }
+            Event::StepProgress { step, done, total: Some(total), .. } => {
+                if let Some((_, fraction)) = self.running.get_mut(step) {
+                    *fraction = share(*done, *total);
+                }
+            }
+            Event::StepDone { step, outcome, .. } => {
+                if let (Some((expected, _)), Outcome::Done) = (self.running.remove(step), outcome) {
+                    self.finished += expected;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `3/12` for a step of the plan, nothing for others.
+    pub(crate) fn position(&self, step: &str) -> Option<(usize, usize)> {
+        Some((self.steps.iter().position(|name| name == step)? + 1, self.steps.len()))
+    }
+
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        (!self.expected.is_zero()).then_some(self.expected)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The share of the work that is done, by time.
+    pub(crate) fn fraction(&self) -> f64 {
+        if self.expected.is_zero() {
+            return self.running.values().map(|(_, fraction)| *fraction).fold(0.0, f64::max);
+        }
+        let running: f64 = self.running.values().map(|(expected, fraction)| expected.as_secs_f64() * fraction).sum();
+        ((self.finished.as_secs_f64() + running) / self.expected.as_secs_f64()).min(1.0)
+    }
+
+    /// At first what was expected; the further it gets, the more what the pace so far makes likely.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let expected = self.expected()?.as_secs_f64();
+        let fraction = self.fraction();
+        let elapsed = self.elapsed().as_secs_f64();
+        let by_plan = (expected * (1.0 - fraction)).max(0.0);
+        let by_pace = if fraction > 0.0 { elapsed / fraction - elapsed } else { by_plan };
+        Some(Duration::from_secs_f64(by_plan * (1.0 - fraction) + by_pace * fraction))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a bar has no use for more than a few digits")]
+fn share(done: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { done as f64 / total as f64 }
+}
+
+/// `9 min 55 s`, `39 s`, `0.4 s`.
+pub(crate) fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{:.1} s", time.as_secs_f64()),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// `about 15 min`, for what nobody knows to the second.
+pub(crate) fn about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("about {} s", seconds.max(1)),
+        seconds => format!("about {} min", (seconds + 30) / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_engine::Unit;
+
+    fn seconds(n: u64) -> Option<Duration> {
+        Some(Duration::from_secs(n))
+    }
+
+    #[test]
+    fn steps_count_by_their_time_and_kept_ones_not_at_all() {
+        let mut pace = Pace::default();
+        let start = |step: &str, n| Event::StepStarted { step: step.into(), title: String::new(), expected: seconds(n) };
+        let done = |step: &str, outcome| Event::StepDone { step: step.into(), took: Duration::ZERO, outcome };
+        pace.take(&Event::Plan { steps: vec!["a".into(), "b".into()], expected: seconds(100) });
+        pace.take(&start("kept", 900));
+        pace.take(&done("kept", Outcome::Kept));
+        assert!(pace.fraction() < 0.001);
+        pace.take(&start("a", 40));
+        pace.take(&done("a", Outcome::Done));
+        pace.take(&start("b", 60));
+        let (done, total) = (1, Some(2));
+        pace.take(&Event::StepProgress { step: "b".into(), done, total, unit: Unit::Packages, detail: String::new() });
+        assert!((pace.fraction() - 0.7).abs() < 0.001);
+        assert_eq!(pace.position("b"), Some((2, 2)));
+        assert_eq!(pace.position("verify"), None);
+    }
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!(duration(Duration::from_millis(420)), "0.4 s");
+        assert_eq!(duration(Duration::from_secs(595)), "9 min 55 s");
+        assert_eq!(about(Duration::from_secs(875)), "about 15 min");
+        assert_eq!(about(Duration::ZERO), "about 1 s");
+    }
+}
