@@ -22,6 +22,9 @@ use crate::source::{Component, Kind, Provenance, Source};
 
 pub(crate) use checkout::Checkout;
 
+/// Raised when this code makes another part from the same inputs, so that kept ones are not taken for it.
+const REVISION: &str = "1";
+
 /// Builds with what the host has.
 #[derive(Debug)]
 pub struct BuildSource {
@@ -89,7 +92,10 @@ impl Source for BuildSource {
     }
 
     fn tools(&self, component: &Component) -> BTreeMap<String, String> {
-        let mut tools = BTreeMap::from([("arch".to_owned(), std::env::consts::ARCH.to_owned())]);
+        let mut tools = BTreeMap::from([
+            ("arch".to_owned(), std::env::consts::ARCH.to_owned()),
+            ("flotilla-build".to_owned(), REVISION.to_owned()),
+        ]);
         let mut add = |name: &str, version: Option<&str>| {
             tools.insert(name.to_owned(), version.unwrap_or("none").to_owned());
         };

@@ -8,6 +8,7 @@ use object::read::elf::{ElfFile64, FileHeader};
 use object::{Endianness, elf};
 
 use crate::error::{At, BundleError, Result};
+use crate::unpack;
 
 /// The libraries and the loader that these programs need, found in `root`: paths relative to it, links to a
 /// library included with the library.
@@ -74,8 +75,7 @@ fn with_target(root: &Path, path: PathBuf) -> Result<Vec<PathBuf>> {
         return Ok(vec![path]);
     }
     let target = fs::read_link(&full).at("read", &full)?;
-    let target = path.parent().unwrap_or(Path::new("")).join(target);
-    let mut paths = with_target(root, target)?;
+    let mut paths = with_target(root, unpack::followed(&path, &target))?;
     paths.push(path);
     Ok(paths)
 }

@@ -32,4 +32,4 @@ mod wait;
 pub use error::BundleError;
 pub use make::{Made, Request, SourceChoice};
 pub use manifest::Manifest;
-pub use shelf::{Bundle, Shelf};
+pub use shelf::{Bundle, Listing, Shelf};

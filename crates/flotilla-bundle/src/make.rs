@@ -69,7 +69,7 @@ impl Shelf {
         let recipe = recipe_of(&components, &source);
         let find = || -> Result<Option<Made>> {
             let same = |bundle: &Bundle| bundle.manifest.recipe == recipe && bundle.manifest.kubernetes == version;
-            let found = self.list()?.into_iter().find(same);
+            let found = self.list()?.bundles.into_iter().find(same);
             Ok(found.map(|bundle| Made { bundle, outcome: Outcome::Kept }))
         };
         let may_change = components.iter().any(Component::may_change);
@@ -151,6 +151,7 @@ impl Shelf {
         let images = names.iter().map(|name| Image::compose(name, &parts)).collect::<Result<Vec<_>>>()?;
         let root = work.path().join("rootfs");
         rootfs::tree(&parts, image::pause_name(&names))?.write_to(&root)?;
+        rootfs::host_programs(&parts).write_to(&work.path().join("bin"))?;
         step.done(Outcome::Done);
 
         let step = start(for_images);
@@ -167,7 +168,7 @@ impl Shelf {
         })?;
         let within = |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));
         let on_disk = disk::allocated_bytes(work.path()).at("read", work.path())?;
-        let sizes = Sizes { rootfs: within("rootfs/"), store: within("store/"), on_disk };
+        let sizes = Sizes { bin: within("bin/"), rootfs: within("rootfs/"), store: within("store/"), on_disk };
         let mut manifest = Manifest {
             format: manifest::FORMAT,
             digest: String::new(),

@@ -50,11 +50,13 @@ pub struct ComponentRecord {
 /// Where the bytes go.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Sizes {
+    /// Of all files in `bin/`.
+    pub bin: u64,
     /// Of all files in `rootfs/`.
     pub rootfs: u64,
     /// Of all files in `store/`.
     pub store: u64,
-    /// On disk: a file that is in both is there once.
+    /// On disk: a file that is in several places is there once.
     pub on_disk: u64,
 }
 
@@ -68,7 +70,13 @@ impl Manifest {
     pub(crate) fn load(bundle: &Path) -> Result<Self> {
         let path = bundle.join(FILE);
         let text = fs::read(&path).at("read", &path)?;
-        serde_json::from_slice(&text).map_err(|source| BundleError::Manifest { bundle: bundle.to_owned(), source })
+        let unreadable = |source| BundleError::Manifest { bundle: bundle.to_owned(), source };
+        let manifest: Self = serde_json::from_slice(&text).map_err(unreadable)?;
+        if manifest.format != FORMAT {
+            let reason = format!("its format is {}, this flotilla knows {FORMAT}", manifest.format);
+            return Err(unreadable(serde::de::Error::custom(reason)));
+        }
+        Ok(manifest)
     }
 
     /// The digest that the files listed would have.

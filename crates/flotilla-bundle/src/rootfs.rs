@@ -8,7 +8,7 @@ use crate::recipe;
 use crate::tree::Tree;
 
 /// Programs of ours for the node. Where a part has more (the servers in Kubernetes), the rest is for images.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("containerd", "containerd"),
     ("containerd", "containerd-shim-runc-v2"),
     ("containerd", "ctr"),
@@ -16,7 +16,6 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("etcd", "etcdctl"),
     ("etcd", "etcdutl"),
     ("kubernetes", "kubeadm"),
-    ("kubernetes", "kubectl"),
     ("kubernetes", "kubelet"),
     ("runc", "runc"),
 ];
@@ -41,6 +40,13 @@ const FOLDERS: [(&str, u32); 13] = [
     ("/usr/libexec", 0o755),
     ("/var", 0o755),
 ];
+
+/// What the host runs on a cluster's behalf: `bin/` of a bundle.
+pub(crate) fn host_programs(parts: &Parts) -> Tree {
+    let mut tree = Tree::default();
+    tree.file("kubectl", parts.get("kubernetes").path("kubectl"));
+    tree
+}
 
 /// Describes the root. `pause_image` is the name kubeadm has for the sandbox image.
 pub(crate) fn tree(parts: &Parts, pause_image: &str) -> Result<Tree> {

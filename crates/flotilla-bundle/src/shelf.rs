@@ -35,6 +35,14 @@ pub struct Bundle {
     pub manifest: Manifest,
 }
 
+/// What is on the shelf.
+#[derive(Debug, Default)]
+pub struct Listing {
+    pub bundles: Vec<Bundle>,
+    /// Digests of bundles whose manifest cannot be read, and why.
+    pub unreadable: Vec<(String, BundleError)>,
+}
+
 /// Names of folders that are not bundles: in the making, or on their way out.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
@@ -49,26 +57,24 @@ impl Shelf {
         &self.lock.default
     }
 
-    /// All bundles, newest Kubernetes first.
-    pub fn list(&self) -> Result<Vec<Bundle>> {
-        let folder = self.bundles();
-        let items = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            items => items.at("read", &folder)?,
-        };
-        let mut bundles = Vec::new();
-        for item in items {
-            let path = item.at("read", &folder)?.path();
-            let finished = path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
-            if finished {
-                bundles.push(Bundle { manifest: Manifest::load(&path)?, path });
+    /// All bundles, newest Kubernetes first. One that cannot be read does not hide the others.
+    pub fn list(&self) -> Result<Listing> {
+        let mut listing = Listing::default();
+        for path in folders(&self.bundles())? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                continue;
+            }
+            match Manifest::load(&path) {
+                Ok(manifest) => listing.bundles.push(Bundle { path, manifest }),
+                Err(error) => listing.unreadable.push((name, error)),
             }
         }
-        bundles.sort_by(|a, b| {
+        listing.bundles.sort_by(|a, b| {
             let key = |bundle: &Bundle| (numbers(&bundle.manifest.kubernetes), bundle.manifest.created.clone());
             key(b).cmp(&key(a))
         });
-        Ok(bundles)
+        Ok(listing)
     }
 
     /// The bundle of a Kubernetes version (the newest one, if there are several) or with a digest that begins so.
@@ -77,7 +83,7 @@ impl Shelf {
         let is_version = |bundle: &Bundle| {
             bundle.manifest.kubernetes == which || bundle.manifest.kubernetes.strip_prefix('v') == Some(which)
         };
-        let mut bundles = self.list()?;
+        let mut bundles = self.list()?.bundles;
         if let Some(found) = bundles.iter().position(is_version) {
             return Ok(bundles.swap_remove(found));
         }
@@ -115,17 +121,24 @@ impl Shelf {
         Err(BundleError::Damaged { bundle: bundle.manifest.short_digest().to_owned(), findings })
     }
 
-    /// Removes a bundle that no cluster uses.
-    pub fn remove(&self, bundle: &Bundle, reporter: &dyn Reporter) -> Result<()> {
+    /// Removes a bundle that no cluster uses; one whose manifest cannot be read, too. Gives its digest.
+    pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
         let _lock = self.acquire("remove a bundle", reporter)?;
-        let users = self.users(&bundle.manifest.digest)?;
+        let unreadable = self.list()?.unreadable.into_iter().find(|(name, _)| which.len() >= 4 && name.starts_with(which));
+        let digest = match unreadable {
+            Some((name, _)) => name,
+            None => self.find(which)?.manifest.digest,
+        };
+        let users = self.users(&digest)?;
         if !users.is_empty() {
-            return Err(BundleError::InUse { bundle: bundle.manifest.short_digest().to_owned(), users });
+            return Err(BundleError::InUse { bundle: digest, users });
         }
         // Renamed first: half a bundle must never look like one.
-        let doomed = self.bundles().join(format!("{UNFINISHED}{}", bundle.manifest.short_digest()));
-        fs::rename(&bundle.path, &doomed).at("remove", &bundle.path)?;
-        fs::remove_dir_all(&doomed).at("remove", &doomed)
+        let path = self.bundles().join(&digest);
+        let doomed = self.bundles().join(format!("{UNFINISHED}{digest}"));
+        fs::rename(&path, &doomed).at("remove", &path)?;
+        fs::remove_dir_all(&doomed).at("remove", &doomed)?;
+        Ok(digest)
     }
 
     /// The nodes made from a bundle. Each keeps its digest in `clusters/NAME/nodes/NODE/bundle`.

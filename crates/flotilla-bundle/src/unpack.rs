@@ -96,6 +96,19 @@ pub(crate) fn link_stays_inside(path: &Path, target: &Path) -> bool {
     true
 }
 
+/// Where a relative link leads, read as text.
+pub(crate) fn followed(path: &Path, target: &Path) -> PathBuf {
+    let mut leads_to = path.parent().unwrap_or(Path::new("")).to_owned();
+    for part in target.components() {
+        match part {
+            Component::ParentDir => drop(leads_to.pop()),
+            Component::Normal(name) => leads_to.push(name),
+            _ => {}
+        }
+    }
+    leads_to
+}
+
 /// An absolute link target of a root file system, as seen from the link's folder.
 pub(crate) fn relative_target(path: &Path, target: &Path) -> PathBuf {
     let Ok(target) = target.strip_prefix("/") else { return target.to_owned() };
@@ -130,6 +143,7 @@ mod tests {
     fn absolute_targets_become_relative() {
         let made = relative_target(Path::new("usr/lib64/ld.so"), Path::new("/usr/lib/x/ld.so"));
         assert_eq!(made, Path::new("../../usr/lib/x/ld.so"));
+        assert_eq!(followed(Path::new("usr/lib64/ld.so"), &made), Path::new("usr/lib/x/ld.so"));
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! A command's failure, as the screen shows it.
 
+use std::error::Error;
+
 use flotilla_engine::{Code, Explain};
 
 /// An error that knows its code and its hints.
@@ -23,10 +25,14 @@ impl Failure {
         self.error.hints()
     }
 
-    /// The error and what caused it, outermost first.
     pub(crate) fn chain(&self) -> Vec<String> {
-        let mut chain = vec![self.error.to_string()];
-        let mut source = self.error.source();
+        Self::chain_of(&*self.error)
+    }
+
+    /// An error and what caused it, outermost first.
+    pub(crate) fn chain_of<E: Error + ?Sized>(error: &E) -> Vec<String> {
+        let mut chain = vec![error.to_string()];
+        let mut source = error.source();
         while let Some(error) = source {
             let text = error.to_string();
             // A transparent error repeats what is below it.

@@ -20,6 +20,9 @@ use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::unpack::{self, Unpack};
 use crate::{hash, image};
 
+/// What a bundle has beside its manifest.
+const FOLDERS: [&str; 3] = ["bin", "rootfs", "store"];
+
 type Tar<'a> = tar::Archive<zstd::Decoder<'a, io::BufReader<File>>>;
 
 /// Why an archive is refused, or what went wrong on our side.
@@ -141,7 +144,7 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     let mut seen = HashSet::new();
     for Entry { path, kind } in &manifest.files {
         let clean = unpack::inside(Path::new(path)).filter(|clean| clean.to_str() == Some(path));
-        let allowed = clean.is_some_and(|clean| clean.starts_with("rootfs") || clean.starts_with("store"));
+        let allowed = clean.is_some_and(|clean| FOLDERS.iter().any(|folder| clean.starts_with(folder)));
         if !allowed || !seen.insert(path) {
             return refuse(format!("it has a file at {path:?}"));
         }

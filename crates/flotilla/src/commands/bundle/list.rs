@@ -1,7 +1,8 @@
 //! `flotilla bundle list`
 
-use flotilla_bundle::Shelf;
 use flotilla_bundle::error::size;
+use flotilla_bundle::{Listing, Shelf};
+use flotilla_engine::Event;
 use serde_json::Value;
 
 use super::summary;
@@ -9,12 +10,17 @@ use crate::failure::Failure;
 use crate::screen::{Screen, table};
 
 pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
-    let bundles = shelf.list()?;
+    let Listing { bundles, unreadable } = shelf.list()?;
+    for (digest, error) in &unreadable {
+        let cause = Failure::chain_of(error).join(": ");
+        let text = format!("{cause}; remove it with: flotilla bundle remove {}", digest.get(..12).unwrap_or(digest));
+        screen.reporter().report(Event::Warning { text });
+    }
     if screen.is_json() {
         screen.json(&Value::Array(bundles.iter().map(summary).collect()));
         return Ok(());
     }
-    if bundles.is_empty() {
+    if bundles.is_empty() && unreadable.is_empty() {
         screen.note("no bundles yet; make one with: flotilla bundle build");
         return Ok(());
     }

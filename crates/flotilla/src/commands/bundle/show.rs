@@ -16,16 +16,17 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
     }
     let manifest = &bundle.manifest;
     let sizes = manifest.sizes;
-    let shared = (sizes.rootfs + sizes.store).saturating_sub(sizes.on_disk);
+    let shared = (sizes.bin + sizes.rootfs + sizes.store).saturating_sub(sizes.on_disk);
     screen.line(&format!("Kubernetes:    {} ({})", manifest.kubernetes, manifest.architecture));
     screen.line(&format!("Digest:        sha256:{}", manifest.digest));
     screen.line(&format!("Made:          {}, source {}", manifest.created, manifest.source));
     screen.line(&format!("Folder:        {}", bundle.path.display()));
     screen.line(&format!(
-        "Size on disk:  {} (rootfs {}, image store {}, {} of it in both and stored once)",
+        "Size on disk:  {}: rootfs {}, image store {}, kubectl for the host {}; {} of it is in two places and stored once",
         size(sizes.on_disk),
         size(sizes.rootfs),
         size(sizes.store),
+        size(sizes.bin),
         size(shared)
     ));
     let components = manifest.components.iter().map(|component| {
