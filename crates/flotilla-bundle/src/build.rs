@@ -22,6 +22,22 @@ use crate::source::{Component, Kind, Provenance, Source};
 
 pub(crate) use checkout::Checkout;
 
+/// How the host's programs are run.
+#[derive(Debug, Clone, Default)]
+pub struct Clients {
+    pub cancel: Cancel,
+    /// Set for them beside what they inherit: tests point them at archives of their own.
+    pub env: Vec<(String, String)>,
+}
+
+impl Clients {
+    /// A program of the host that ends with us, and when we are told to stop.
+    fn command(&self, program: &str) -> Command {
+        let command = Command::new(program).env("LC_ALL", "C").cancel(&self.cancel);
+        self.env.iter().fold(command, |command, (name, value)| command.env(name, value))
+    }
+}
+
 /// Raised when this code makes another part from the same inputs, so that kept ones are not taken for it.
 const REVISION: &str = "1";
 
@@ -30,19 +46,18 @@ const REVISION: &str = "1";
 pub struct BuildSource {
     /// Where the clients keep what they download and compile.
     cache: PathBuf,
-    cancel: Cancel,
+    clients: Clients,
     go_version: OnceLock<Option<String>>,
     gcc_version: OnceLock<Option<String>>,
 }
 
 impl BuildSource {
     pub fn new(cache: PathBuf, cancel: Cancel) -> Self {
-        Self { cache, cancel, go_version: OnceLock::new(), gcc_version: OnceLock::new() }
+        Self { cache, clients: Clients { cancel, env: Vec::new() }, go_version: OnceLock::new(), gcc_version: OnceLock::new() }
     }
 
-    /// A program of the host that ends with us, and when we are told to stop.
     fn command(&self, program: &str) -> Command {
-        Command::new(program).env("LC_ALL", "C").cancel(&self.cancel)
+        self.clients.command(program)
     }
 
     fn first_line(&self, program: &str, args: &[&str]) -> Option<String> {

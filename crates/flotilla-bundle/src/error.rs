@@ -99,6 +99,17 @@ impl BundleError {
         }
     }
 
+    /// Ours or another program's: they all use the kernel's words.
+    fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Command(error) => {
+                error.tail().iter().any(|line| line.to_lowercase().contains("no space left on device"))
+            }
+            _ => false,
+        }
+    }
+
     /// Somebody told us to stop.
     fn is_interruption(&self) -> bool {
         matches!(
@@ -119,7 +130,7 @@ impl Explain for BundleError {
             Self::Archive { .. } => ("BUNDLE_BAD_ARCHIVE", 18),
             Self::Damaged { .. } | Self::Manifest { .. } => ("BUNDLE_DAMAGED", 18),
             Self::DiskSpace { .. } => ("RSRC_DISK_FULL", 26),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            error if error.is_disk_full() => ("RSRC_DISK_FULL", 26),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 ("HOST_PERMISSION", 37)
             }
@@ -139,7 +150,7 @@ impl Explain for BundleError {
             Self::DiskSpace { .. } => vec![
                 "free some space, or set FLOTILLA_HOME to a folder on a larger file system".into(),
             ],
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            error if error.is_disk_full() => {
                 vec!["free some space and run the same command again: it goes on from what is finished".into()]
             }
             Self::SourceUnavailable { missing, .. } => {
@@ -171,7 +182,7 @@ impl Explain for BundleError {
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) if bytes >= 10 * unit => format!("{} {name}", (bytes + unit / 2) / unit),
+        Some((name, unit)) if bytes >= 10 * unit => format!("{} {name}", bytes.saturating_add(unit / 2) / unit),
         Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
         None => format!("{bytes} bytes"),
     }

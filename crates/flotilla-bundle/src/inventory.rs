@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -52,10 +53,13 @@ pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)
     for entry in expected {
         let path = root.join(&entry.path);
         match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 findings.push(format!("{}: missing", entry.path));
             }
             Err(error) => return Err(error).at("read", &path),
+            Ok(metadata) if is_special(&metadata) => {
+                findings.push(format!("{}: something else is in its place", entry.path));
+            }
             Ok(metadata) => {
                 let actual = kind_of(&path, &metadata)?;
                 if let Some(what) = difference(&entry.kind, &actual) {
@@ -70,9 +74,9 @@ pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)
     let known: BTreeSet<&str> = expected.iter().map(|entry| entry.path.as_str()).collect();
     for item in WalkDir::new(root).min_depth(1).sort_by_file_name() {
         let item = item.map_err(|error| walk_error(root, error))?;
-        let path = relative(root, item.path())?;
-        if !known.contains(path.as_str()) {
-            findings.push(format!("{path}: not part of the bundle"));
+        let path = item.path().strip_prefix(root).expect("a path below the root that is walked");
+        if !path.to_str().is_some_and(|path| known.contains(path)) {
+            findings.push(format!("{}: not part of the bundle", path.display()));
         }
     }
     Ok(findings)
@@ -128,12 +132,17 @@ fn kind_of(path: &Path, metadata: &Metadata) -> Result<Kind> {
         Ok(Kind::Link { target: utf8(&target)? })
     } else if metadata.is_dir() {
         Ok(Kind::Dir { mode })
-    } else if metadata.is_file() {
-        Ok(Kind::File { mode, size: metadata.size(), sha256: hash::of_file(path).at("read", path)? })
-    } else {
+    } else if is_special(metadata) {
         let source = std::io::Error::other("neither a file, a folder nor a link");
         Err(BundleError::Io { action: "take in", path: path.to_owned(), source })
+    } else {
+        Ok(Kind::File { mode, size: metadata.size(), sha256: hash::of_file(path).at("read", path)? })
     }
+}
+
+/// A device, a socket or a pipe: no bundle has them, and reading one may never end.
+fn is_special(metadata: &Metadata) -> bool {
+    !(metadata.is_file() || metadata.is_dir() || metadata.is_symlink())
 }
 
 fn relative(root: &Path, path: &Path) -> Result<String> {
@@ -199,6 +208,29 @@ mod tests {
             fs::create_dir(p.join("bin/link")).unwrap();
         };
         assert_eq!(findings_after(retype), ["bin/link: something else is in its place"]);
+    }
+
+    #[test]
+    fn a_pipe_or_a_file_in_the_place_of_something_is_a_finding() {
+        let pipe = |p: &Path| {
+            fs::remove_file(p.join("bin/tool")).unwrap();
+            rustix::fs::mknodat(rustix::fs::CWD, p.join("bin/tool"), rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
+        };
+        assert_eq!(findings_after(pipe), ["bin/tool: something else is in its place"]);
+        let file = |p: &Path| {
+            fs::remove_dir_all(p.join("bin")).unwrap();
+            fs::write(p.join("bin"), "").unwrap();
+        };
+        let below = ["link", "other", "tool"].map(|name| format!("bin/{name}: missing"));
+        assert_eq!(findings_after(file)[0], "bin: something else is in its place");
+        assert_eq!(findings_after(file)[1..], below);
+    }
+
+    #[test]
+    fn an_added_file_whose_name_is_not_text_is_a_finding() {
+        use std::os::unix::ffi::OsStrExt;
+        let add = |p: &Path| fs::write(p.join(std::ffi::OsStr::from_bytes(b"x\xff")), "").unwrap();
+        assert_eq!(findings_after(add), ["x\u{fffd}: not part of the bundle"]);
     }
 
     #[test]

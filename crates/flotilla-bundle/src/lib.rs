@@ -13,6 +13,8 @@ pub mod build;
 mod durable;
 mod elf;
 pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod hash;
 mod image;
 pub mod inventory;

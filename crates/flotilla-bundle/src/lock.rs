@@ -148,3 +148,158 @@ impl Lock {
             .ok_or_else(|| LockError::Unpinned { what: format!("{name} {version}") })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::recipe;
+    use crate::source::{Component, Kind};
+
+    fn compiled_in() -> Lock {
+        Lock::parse(&recipe::lock_text()).unwrap()
+    }
+
+    /// Parses the compiled-in lock after a change.
+    fn parse_changed(change: impl FnOnce(&mut toml::Table)) -> Result<Lock, LockError> {
+        let mut table: toml::Table = recipe::lock_text().parse().unwrap();
+        change(&mut table);
+        Lock::parse(&toml::to_string(&table).unwrap())
+    }
+
+    fn is_sha256(text: &str) -> bool {
+        text.len() == 64 && text.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
+    }
+
+    #[test]
+    fn the_compiled_in_lock_is_good() {
+        let lock = compiled_in();
+        assert!(lock.release.contains_key(&lock.default));
+        parse_changed(|_| ()).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_wherever_it_is() {
+        type At = fn(&mut toml::Table) -> &mut toml::Table;
+        fn below<'a>(table: &'a mut toml::Table, path: &[&str]) -> &'a mut toml::Table {
+            path.iter().fold(table, |table, name| table[*name].as_table_mut().unwrap())
+        }
+        let places: [At; 6] = [
+            |lock| lock,
+            |lock| below(lock, &["release", "v1.37.1"]),
+            |lock| below(lock, &["go", "etcd"]),
+            |lock| below(lock, &["go", "etcd", "versions", "v3.7.0"]),
+            |lock| below(lock, &["pause"]),
+            |lock| below(lock, &["userland"]),
+        ];
+        for place in places {
+            let error = parse_changed(|lock| drop(place(lock).insert("surprise".into(), 1.into()))).unwrap_err();
+            let LockError::Syntax(source) = error else { panic!("{error}") };
+            assert!(source.to_string().contains("surprise"), "{source}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_lock_is_refused() {
+        for text in ["", "default = ", "default = 1"] {
+            assert!(matches!(Lock::parse(text), Err(LockError::Syntax(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_that_is_named_must_be_pinned() {
+        for (component, version) in
+            [("kubernetes", "v1.37.1"), ("etcd", "v3.7.0"), ("coredns", "v1.14.6"), ("runc", "v1.5.2")]
+        {
+            let unpin = |lock: &mut toml::Table| {
+                let versions = lock["go"][component]["versions"].as_table_mut().unwrap();
+                versions.remove(version).expect("the lock file has this version");
+            };
+            let error = parse_changed(unpin).unwrap_err();
+            let expected = format!("the lock file names {component} {version} but has no pin for it");
+            assert_eq!(error.to_string(), expected);
+        }
+        let error = parse_changed(|lock| drop(lock["go"].as_table_mut().unwrap().remove("crictl"))).unwrap_err();
+        assert!(matches!(error, LockError::Unpinned { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_default_must_be_a_release() {
+        let error = parse_changed(|lock| drop(lock.insert("default".into(), "v9.9.9".into()))).unwrap_err();
+        let LockError::UnknownVersion { version, known } = &error else { panic!("{error}") };
+        assert_eq!(version, "v9.9.9");
+        assert_eq!(*known, compiled_in().release.keys().rev().cloned().collect::<Vec<_>>().join(", "));
+    }
+
+    #[test]
+    fn a_version_stands_for_the_release_of_its_minor() {
+        let lock = compiled_in();
+        assert_eq!(lock.release_like("v1.37.9-5+0123456789abcd").unwrap(), "v1.37.1");
+        assert_eq!(lock.release_like("v1.36.0").unwrap(), "v1.36.4");
+        assert!(matches!(lock.release_like("v1.3.1"), Err(LockError::UnknownVersion { .. })));
+    }
+
+    #[test]
+    fn every_release_has_all_components_userland_first() {
+        let lock = compiled_in();
+        for version in lock.release.keys() {
+            let components = Component::of_release(&lock, version).unwrap();
+            assert_eq!(components[0].name, "userland", "runc links a library of it");
+            let names: BTreeSet<&str> = components.iter().map(|component| component.name.as_str()).collect();
+            let wanted = [
+                "userland", "pause", "kubernetes", "etcd", "coredns", "containerd", "runc", "cni-plugins", "crictl",
+            ];
+            assert_eq!(names, BTreeSet::from(wanted), "{version}");
+            assert_eq!(components.len(), names.len(), "{version}");
+            let kubernetes = components.iter().find(|component| component.name == "kubernetes").unwrap();
+            assert_eq!(kubernetes.version, *version);
+            assert!(components.iter().all(|component| component.expected().as_secs() > 0), "{version}");
+        }
+    }
+
+    #[test]
+    fn every_recipe_is_the_compiled_in_one() {
+        let lock = compiled_in();
+        assert_eq!(lock.pause.recipe, recipe::digest(&recipe::pause()));
+        for (name, component) in &lock.go {
+            for (version, pin) in &component.versions {
+                let files = recipe::go_module(name, version);
+                assert!(files.iter().any(|file| file.name == "go.mod"), "{name} {version}");
+                assert_eq!(pin.recipe, recipe::digest(&files), "{name} {version}");
+                assert!(pin.sum.starts_with("h1:"), "{name} {version}");
+                pin.date.parse::<jiff::Timestamp>().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_pin_is_used_by_a_release() {
+        let lock = compiled_in();
+        let mut used = BTreeSet::new();
+        for version in lock.release.keys() {
+            let components = Component::of_release(&lock, version).unwrap();
+            let go = components.into_iter().filter(|component| matches!(component.kind, Kind::Go { .. }));
+            used.extend(go.map(|component| (component.name, component.version)));
+        }
+        let pinned: BTreeSet<_> = lock
+            .go
+            .iter()
+            .flat_map(|(name, component)| component.versions.keys().map(|version| (name.clone(), version.clone())))
+            .collect();
+        assert_eq!(pinned, used);
+    }
+
+    #[test]
+    fn debian_pins_are_checksums_and_each_package_has_one() {
+        let userland = compiled_in().userland;
+        let names: BTreeSet<&str> = userland.pin.iter().map(|pin| pin.name.as_str()).collect();
+        assert_eq!(names.len(), userland.pin.len(), "a package is pinned twice");
+        for package in &userland.packages {
+            assert!(names.contains(package.as_str()), "{package} is not pinned");
+        }
+        for pin in &userland.pin {
+            assert!(is_sha256(&pin.sha256) && !pin.version.is_empty(), "{pin:?}");
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub enum SourceChoice {
     /// A bundle that is there, else the first source that can be used.
     #[default]
     Auto,
-    /// Built from pinned source with the host's package clients.
+    /// Built from the pinned source of this very lock file, with the host's package clients.
     Build,
 }
 
@@ -47,6 +47,8 @@ pub enum SourceChoice {
 pub struct Made {
     pub bundle: Bundle,
     pub outcome: Outcome,
+    /// Made from the lock file that is compiled in. Else it is from another flotilla, and as good as that one's.
+    pub current: bool,
 }
 
 /// Steps that follow the components, with what they take.
@@ -56,36 +58,51 @@ const ASSEMBLY: [(&str, &str, u64); 3] = [
     ("manifest", "checksums of every file", 3),
 ];
 /// What parts and bundle take while they are made, and what Go's caches take beside.
-const SPACE_FOR_BUNDLE: u64 = 2_500_000_000;
-const SPACE_FOR_KUBERNETES: u64 = 6_000_000_000;
-const SPACE_FOR_COMPONENT: u64 = 500_000_000;
+const SPACE_FOR_BUNDLE: u64 = 2_000_000_000;
+const SPACE_FOR_KUBERNETES: u64 = 5_400_000_000;
+const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
 impl Shelf {
     /// The bundle that was asked for: the one that is there, else a new one.
     pub fn ensure(&self, request: &Request, reporter: &dyn Reporter) -> Result<Made> {
-        let components = self.components(request)?;
+        let components = match self.components(request) {
+            // A bundle from elsewhere may be for a version that this flotilla could not build.
+            Err(error) => return self.foreign(request).ok_or(error),
+            Ok(components) => components,
+        };
         let version = component(&components, "kubernetes").version.clone();
         let source = BuildSource::new(self.cache(), self.cancel.clone());
         let recipe = recipe_of(&components, &source);
-        let find = || -> Result<Option<Made>> {
-            let same = |bundle: &Bundle| bundle.manifest.recipe == recipe && bundle.manifest.kubernetes == version;
-            let found = self.list()?.bundles.into_iter().find(same);
-            Ok(found.map(|bundle| Made { bundle, outcome: Outcome::Kept }))
-        };
         let may_change = components.iter().any(Component::may_change);
-        if let Some(made) = find()?.filter(|_| !may_change) {
+        let find = || -> Result<Option<Made>> {
+            let mut found = self.list()?.bundles;
+            found.retain(|bundle| bundle.manifest.kubernetes == version && !may_change);
+            found.sort_by_key(|bundle| bundle.manifest.recipe != recipe);
+            let best = found.into_iter().next().map(|bundle| {
+                let current = bundle.manifest.recipe == recipe;
+                Made { bundle, outcome: Outcome::Kept, current }
+            });
+            Ok(best.filter(|made| made.current || request.source == SourceChoice::Auto))
+        };
+        if let Some(made) = find()? {
             return Ok(made);
         }
         self.check_host(&source, &components)?;
         let _lock = self.acquire(&format!("build the bundle for {version}"), reporter)?;
         // Who held the lock may have made it meanwhile.
-        if let Some(made) = find()?.filter(|_| !may_change) {
+        if let Some(made) = find()? {
             return Ok(made);
         }
         let cache = self.part_cache();
         cache.sweep()?;
-        let bundle = self.make(&components, &version, recipe, &source, &cache, reporter)?;
-        Ok(Made { bundle, outcome: Outcome::Done })
+        let bundle = self.make(&components, &version, recipe.clone(), &source, &cache, reporter)?;
+        Ok(Made { bundle, outcome: Outcome::Done, current: true })
+    }
+
+    fn foreign(&self, request: &Request) -> Option<Made> {
+        let wanted = request.kubernetes.as_deref().filter(|_| request.source == SourceChoice::Auto)?;
+        let found = self.list().ok()?.bundles.into_iter().find(|bundle| bundle.manifest.kubernetes == with_v(wanted));
+        found.map(|bundle| Made { bundle, outcome: Outcome::Kept, current: false })
     }
 
     fn components(&self, request: &Request) -> Result<Vec<Component>> {
@@ -157,7 +174,9 @@ impl Shelf {
         let step = start(for_images);
         let images_folder = work.path().join("store");
         DirBuilder::new().mode(0o700).create(&images_folder).at("make", &images_folder)?;
-        store::make(&images, &parts, &root, &images_folder, &self.cancel, &step)?;
+        let packed = cache.work_folder()?;
+        let folders = store::Folders { rootfs: &root, store: &images_folder, work: packed.path() };
+        store::make(&images, &parts, &folders, &self.cancel, &step)?;
         step.done(Outcome::Done);
 
         let step = start(for_manifest);
@@ -237,3 +256,6 @@ fn recipe_of(components: &[Component], source: &dyn Source) -> String {
 fn with_v(version: &str) -> String {
     if version.starts_with('v') { version.to_owned() } else { format!("v{version}") }
 }
+
+#[cfg(test)]
+mod tests;

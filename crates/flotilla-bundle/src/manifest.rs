@@ -1,6 +1,6 @@
 //! `manifest.json`: what a bundle holds, where each part came from, and the checksum of every file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -80,9 +80,9 @@ impl Manifest {
     }
 
     /// The digest that the files listed would have.
-    pub(crate) fn computed_digest(&self) -> String {
-        let varies = |entry: &&Entry| !self.varies.iter().any(|varies| varies.path == entry.path);
-        inventory::digest(self.files.iter().filter(varies))
+    pub fn computed_digest(&self) -> String {
+        let varying: HashSet<&str> = self.varies.iter().map(|varies| varies.path.as_str()).collect();
+        inventory::digest(self.files.iter().filter(|entry| !varying.contains(entry.path.as_str())))
     }
 
     /// A digest as people see it and type it.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flotilla_engine::event::{Outcome, Reporter, Step};
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use crate::error::{At, BundleError, Result};
 use crate::inventory::{self, Entry, Kind as EntryKind};
@@ -18,6 +19,8 @@ use crate::{hash, recipe};
 
 const RECORD: &str = "part.json";
 const FILES: &str = "files";
+/// Begins the names of folders that are not parts yet.
+const MAKING: &str = ".making-";
 
 /// The folder that holds finished parts.
 #[derive(Debug, Clone)]
@@ -122,8 +125,7 @@ impl PartCache {
             }
             fs::remove_dir_all(folder).at("remove", folder)?;
         }
-        fs::create_dir_all(&self.folder).at("make", &self.folder)?;
-        let work = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.folder).at("make", &self.folder)?;
+        let work = self.work_folder()?;
         let files = work.path().join(FILES);
         fs::create_dir(&files).at("make", &files)?;
         let provenance = source.provide(component, parts, &files, step)?;
@@ -142,9 +144,15 @@ impl PartCache {
         Part::load(folder).ok_or_else(|| BundleError::NotFound { which: component.title() })
     }
 
+    /// A folder for what is in the making. Goes away with the guard, or with the next run's `sweep`.
+    pub(crate) fn work_folder(&self) -> Result<TempDir> {
+        fs::create_dir_all(&self.folder).at("make", &self.folder)?;
+        tempfile::Builder::new().prefix(MAKING).tempdir_in(&self.folder).at("make", &self.folder)
+    }
+
     /// Removes what a killed run left. Only for who holds the lock.
     pub(crate) fn sweep(&self) -> Result<()> {
-        crate::durable::remove_leftovers(&self.folder, ".making-")
+        crate::durable::remove_leftovers(&self.folder, MAKING)
     }
 
     fn folder_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
@@ -203,3 +211,6 @@ pub(crate) fn check_recipe(component: &Component, files: &[recipe::RecipeFile], 
         actual,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,8 @@ pub struct Listing {
 
 /// Names of folders that are not bundles: in the making, or on their way out.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
+/// Fewer digits stand for no bundle.
+const SHORTEST_DIGEST: usize = 4;
 
 impl Shelf {
     /// Opens the shelf of a state folder. Nothing is made until something is put on it.
@@ -61,7 +63,7 @@ impl Shelf {
     pub fn list(&self) -> Result<Listing> {
         let mut listing = Listing::default();
         for path in folders(&self.bundles())? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = file_name(&path);
             if name.starts_with('.') {
                 continue;
             }
@@ -87,7 +89,7 @@ impl Shelf {
         if let Some(found) = bundles.iter().position(is_version) {
             return Ok(bundles.swap_remove(found));
         }
-        bundles.retain(|bundle| digest.len() >= 4 && bundle.manifest.digest.starts_with(digest));
+        bundles.retain(|bundle| digest.len() >= SHORTEST_DIGEST && bundle.manifest.digest.starts_with(digest));
         match bundles.len() {
             0 => Err(BundleError::NotFound { which: which.to_owned() }),
             1 => Ok(bundles.swap_remove(0)),
@@ -124,11 +126,7 @@ impl Shelf {
     /// Removes a bundle that no cluster uses; one whose manifest cannot be read, too. Gives its digest.
     pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
         let _lock = self.acquire("remove a bundle", reporter)?;
-        let unreadable = self.list()?.unreadable.into_iter().find(|(name, _)| which.len() >= 4 && name.starts_with(which));
-        let digest = match unreadable {
-            Some((name, _)) => name,
-            None => self.find(which)?.manifest.digest,
-        };
+        let digest = self.name_of(which)?;
         let users = self.users(&digest)?;
         if !users.is_empty() {
             return Err(BundleError::InUse { bundle: digest, users });
@@ -141,6 +139,22 @@ impl Shelf {
         Ok(digest)
     }
 
+    /// The name of the folder of a bundle, which may be one that cannot be read.
+    fn name_of(&self, which: &str) -> Result<String> {
+        let digest = which.strip_prefix("sha256:").unwrap_or(which);
+        let mut names: Vec<String> = self.list()?.unreadable.into_iter().map(|(name, _)| name).collect();
+        names.retain(|name| digest.len() >= SHORTEST_DIGEST && name.starts_with(digest));
+        match self.find(which) {
+            Ok(bundle) => names.push(file_name(&bundle.path)),
+            Err(BundleError::NotFound { .. }) if !names.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        match names.len() {
+            1 => Ok(names.swap_remove(0)),
+            _ => Err(BundleError::Ambiguous { which: which.to_owned(), digests: names }),
+        }
+    }
+
     /// The nodes made from a bundle. Each keeps its digest in `clusters/NAME/nodes/NODE/bundle`.
     fn users(&self, digest: &str) -> Result<Vec<String>> {
         let mut users = Vec::new();
@@ -148,8 +162,7 @@ impl Shelf {
             for node in folders(&cluster.join("nodes"))? {
                 let used = fs::read_to_string(node.join("bundle")).unwrap_or_default();
                 if used.trim() == digest {
-                    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    users.push(format!("node {} of cluster {}", name(&node), name(&cluster)));
+                    users.push(format!("node {} of cluster {}", file_name(&node), file_name(&cluster)));
                 }
             }
         }
@@ -158,7 +171,8 @@ impl Shelf {
 
     /// Told before any work: a bundle's files belong to root.
     pub(crate) fn check_permission(&self) -> Result<()> {
-        if !disk::is_writable(&self.home) {
+        // Asked for what is in it: a file in its place can be written to as well.
+        if !disk::is_writable(&self.bundles()) {
             return Err(BundleError::NotWritable { path: self.home.clone() });
         }
         if !rustix::process::geteuid().is_root() {
@@ -198,14 +212,22 @@ impl Shelf {
     }
 }
 
+/// What is in a folder. Nothing is in one that is not there, nor in a file.
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
         items => Ok(items.at("read", path)?.filter_map(|item| item.ok().map(|item| item.path())).collect()),
     }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// `v1.37.1` as numbers, for sorting.
 fn numbers(version: &str) -> Vec<u32> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,18 +29,28 @@ const RUNTIME_ONLY: [&str; 4] =
 const SERVE: &str = "containerd --log-level=warn & c=$!; read -r _; kill $c; wait $c";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Makes the store in the empty folder `store`, with the containerd of `rootfs`.
+/// The folders that a store is made with.
+#[derive(Debug)]
+pub(crate) struct Folders<'a> {
+    /// Whose containerd it is.
+    pub(crate) rootfs: &'a Path,
+    /// Empty; becomes the store.
+    pub(crate) store: &'a Path,
+    /// For the socket, and for one image at a time, packed.
+    pub(crate) work: &'a Path,
+}
+
+/// Makes the store.
 pub(crate) fn make(
     images: &[Image],
     parts: &Parts,
-    rootfs: &Path,
-    store: &Path,
+    folders: &Folders<'_>,
     cancel: &Cancel,
     step: &Step<'_>,
 ) -> Result<()> {
-    let work = tempfile::Builder::new().prefix("flotilla-store-").tempdir().at("make", Path::new("a temporary folder"))?;
-    let run = work.path().join("run");
-    let scratch = work.path().join("scratch");
+    let &Folders { rootfs, store, work } = folders;
+    let run = work.join("run");
+    let scratch = work.join("scratch");
     for folder in [&run, &scratch] {
         fs::create_dir(folder).at("make", folder)?;
     }
@@ -57,8 +67,8 @@ pub(crate) fn make(
     let (stdin, stays_open) = io::pipe().at("open", Path::new("a pipe"))?;
     std::thread::scope(|scope| {
         let server = scope.spawn(|| sandbox::command(&spec).stdin(OwnedFd::from(stdin).into()).cancel(cancel).run());
-        let client = Client { ctr: parts.get("containerd").path("ctr"), socket: run.join("containerd.sock"), cancel };
-        let imported = client.wait_until_ready(|| server.is_finished()).and_then(|()| client.import_all(images, work.path(), step));
+        let client = Client { ctr: parts.get("containerd").path("ctr"), run: &run, cancel };
+        let imported = client.wait_until_ready(|| server.is_finished()).and_then(|()| client.import_all(images, work, step));
         drop(stays_open);
         let served = server.join().expect("the thread that runs containerd does not panic");
         // containerd's own end explains more than the failure to talk to it.
@@ -77,14 +87,20 @@ pub(crate) fn make(
 /// containerd's own client, from outside its namespaces.
 struct Client<'a> {
     ctr: PathBuf,
-    socket: PathBuf,
+    /// The folder with the socket.
+    run: &'a Path,
     cancel: &'a Cancel,
 }
 
 impl Client<'_> {
     fn ctr(&self) -> Command {
-        // The namespace that the kubelet's runtime interface looks into.
-        Command::new(&self.ctr).arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).cancel(self.cancel)
+        Command::new(&self.ctr)
+            // A socket's path has 107 bytes at the most, and a state folder may be anywhere.
+            .current_dir(self.run)
+            .args(["--address", "/proc/self/cwd/containerd.sock"])
+            // What the kubelet's runtime interface looks into.
+            .args(["--namespace", "k8s.io"])
+            .cancel(self.cancel)
     }
 
     /// containerd needs a moment to open its socket.

@@ -82,18 +82,21 @@ pub(crate) fn inside(path: &Path) -> Option<PathBuf> {
     (!clean.as_os_str().is_empty()).then_some(clean)
 }
 
-/// Whether a link at `path` with this target stays below the root, read as text.
+/// Whether a link at `path` with this target stays below the root. The folders it is in must not be links.
+///
+/// It may go up only at its beginning: behind a name, which may be that of another link, `..` leads who knows where.
 pub(crate) fn link_stays_inside(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
+    let mut named = false;
     for part in target.components() {
         match part {
-            Component::Normal(_) => depth += 1,
+            Component::Normal(_) => named = true,
             Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir if depth > 0 && !named => depth -= 1,
             _ => return false,
         }
     }
-    true
+    !target.as_os_str().is_empty()
 }
 
 /// Where a relative link leads, read as text.
@@ -137,6 +140,15 @@ mod tests {
         assert!(!stays("a/b/c", "../../../x"));
         assert!(!stays("a", "/etc/passwd"));
         assert!(!stays("a", "b/../../x"));
+        assert!(!stays("a", ""));
+    }
+
+    #[test]
+    fn a_link_may_not_go_up_behind_a_name_which_may_be_a_link() {
+        let stays = |path: &str, target: &str| link_stays_inside(Path::new(path), Path::new(target));
+        assert!(stays("a/b/up", "../.."));
+        // Through that one, the next would be the parent of the root, though as text it is `a/b`.
+        assert!(!stays("out", "a/b/up/.."));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A real multi-node Kubernetes cluster on your own machine, in seconds
 #[derive(Debug, Parser)]
-#[command(name = "flotilla", version, disable_version_flag = true, arg_required_else_help = true)]
+#[command(name = "flotilla", version = concat!("v", env!("CARGO_PKG_VERSION")), arg_required_else_help = true)]
 #[command(after_help = "Examples:\n  \
-    flotilla bundle build          build everything that a node needs\n  \
-    flotilla bundle list           show the bundles on this machine\n  \
-    flotilla completion bash       tab completion for your shell")]
+    flotilla bundle build                  build everything that a node needs\n  \
+    flotilla bundle list                   show the bundles on this machine\n  \
+    source <(flotilla completion bash)     tab completion for this shell")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -19,11 +19,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Manage bundles: everything a node needs, in one verified folder
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Examples:\n  \
+        flotilla bundle build                         build the newest Kubernetes that this flotilla knows\n  \
+        flotilla bundle show v1.37.1                  see what is in it, and from where\n  \
+        flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network")]
     Bundle(BundleCommand),
-    /// Print the version of flotilla
     Version(VersionArgs),
-    /// Print a script that gives your shell tab completion
     Completion(CompletionArgs),
 }
 
@@ -31,12 +32,24 @@ pub(crate) enum Command {
 pub(crate) enum BundleCommand {
     Build(BuildArgs),
     /// List the bundles on this machine
+    #[command(after_help = "Examples:\n  \
+        flotilla bundle list\n  \
+        flotilla bundle list -o json | jq -r '.[].digest'")]
     List(OutputArgs),
     /// Show what is in a bundle, where it came from and where its bytes go
+    #[command(after_help = "Examples:\n  \
+        flotilla bundle show v1.37.1\n  \
+        flotilla bundle show deef2ae31254 -o json | jq .images")]
     Show(WhichArgs),
     /// Read every byte of a bundle and name each file that is not as it was made
+    #[command(after_help = "Examples:\n  \
+        flotilla bundle verify v1.37.1\n  \
+        flotilla bundle verify deef2ae31254 -o json")]
     Verify(WhichArgs),
     /// Remove a bundle that no cluster uses
+    #[command(after_help = "Examples:\n  \
+        flotilla bundle remove v1.36.4\n  \
+        flotilla bundle remove deef2ae31254")]
     Remove(WhichArgs),
     Export(ExportArgs),
     Import(ImportArgs),
@@ -85,6 +98,9 @@ pub(crate) struct WhichArgs {
 
 /// Write a bundle to one file, for a machine without a network
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla bundle export v1.37.1 kubernetes-v1.37.1.tar.zst\n  \
+    flotilla bundle export deef2ae31254 /media/stick/bundle.tar.zst")]
 pub(crate) struct ExportArgs {
     /// Kubernetes version, or the first digits of a digest
     #[arg(value_name = "VERSION|DIGEST")]
@@ -97,6 +113,9 @@ pub(crate) struct ExportArgs {
 
 /// Take in a bundle that was exported elsewhere
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla bundle import kubernetes-v1.37.1.tar.zst\n  \
+    flotilla bundle import bundle.tar.zst --digest \"$(cat bundle.sha256)\"")]
 pub(crate) struct ImportArgs {
     /// File made by `flotilla bundle export`
     pub(crate) file: PathBuf,
@@ -107,7 +126,12 @@ pub(crate) struct ImportArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Print the version of flotilla
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla version\n  \
+    flotilla version --short\n  \
+    flotilla version -o json | jq -r .flotillaVersion")]
 pub(crate) struct VersionArgs {
     /// Print the number alone
     #[arg(long)]
@@ -116,12 +140,14 @@ pub(crate) struct VersionArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Print a script that gives your shell tab completion
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     source <(flotilla completion bash)\n  \
     flotilla completion zsh > \"${fpath[1]}/_flotilla\"\n  \
     flotilla completion fish > ~/.config/fish/completions/flotilla.fish")]
 pub(crate) struct CompletionArgs {
+    /// Shell to write it for
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
@@ -164,3 +190,7 @@ impl Cli {
         args.output
     }
 }
+
+#[cfg(test)]
+#[path = "args/reference.rs"]
+mod reference;

@@ -21,8 +21,15 @@ impl Failure {
         self.error.code().exit_status
     }
 
+    /// What can be done, each thing once.
     pub(crate) fn hints(&self) -> Vec<String> {
-        self.error.hints()
+        let mut hints: Vec<String> = Vec::new();
+        for hint in self.error.hints() {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        hints
     }
 
     pub(crate) fn chain(&self) -> Vec<String> {

@@ -9,9 +9,11 @@ mod interrupt;
 mod screen;
 mod settings;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::args::Cli;
 use crate::screen::Screen;
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let screen = Screen::new(cli.output(), &Settings::from_environment());
-    match commands::run(cli, &screen) {
+    match commands::run(cli, &screen).and_then(|()| screen.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             screen.failure(&failure);
@@ -37,10 +39,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help goes to stdout and is no error; a wrong argument is, with minikube's status for it.
+/// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it.
 fn usage(error: &clap::Error) -> ExitCode {
     const USAGE: u8 = 14;
     // Nobody is left to tell if even this cannot be written.
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = write!(anstream::stdout(), "{}", error.render().ansi());
+        return ExitCode::SUCCESS;
+    }
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

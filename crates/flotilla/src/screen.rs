@@ -5,9 +5,11 @@ mod events;
 mod lines;
 mod pace;
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
+use flotilla_bundle::BundleError;
 use flotilla_engine::Reporter;
 use serde::Serialize;
 
@@ -18,11 +20,14 @@ use crate::settings::Settings;
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default();
+const DONE: Style = AnsiColor::Green.on_default();
 
 /// Where a command's answers, progress and errors go.
 pub(crate) struct Screen {
     settings: Settings,
     reader: Reader,
+    /// Why data could not be written.
+    lost: Mutex<Option<io::Error>>,
 }
 
 /// Who reads the event stream.
@@ -36,10 +41,10 @@ impl Screen {
     pub(crate) fn new(output: Output, settings: &Settings) -> Self {
         let reader = match output {
             Output::Json => Reader::Json(events::CloudEvents::default()),
-            Output::Text if settings.progress && std::io::stderr().is_terminal() => Reader::Bars(bars::Bars::new()),
+            Output::Text if settings.progress && io::stderr().is_terminal() => Reader::Bars(bars::Bars::new()),
             Output::Text => Reader::Lines(lines::Lines::default()),
         };
-        Self { settings: settings.clone(), reader }
+        Self { settings: settings.clone(), reader, lost: Mutex::default() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -60,7 +65,13 @@ impl Screen {
 
     /// A line of data.
     pub(crate) fn line(&self, text: &str) {
-        write_to(anstream::stdout(), text);
+        match writeln!(anstream::stdout(), "{text}") {
+            // A reader that went away is a quiet end.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+            _ => {}
+        }
     }
 
     /// Data for scripts.
@@ -71,6 +82,19 @@ impl Screen {
     /// Something a person may want to know beside the data.
     pub(crate) fn note(&self, text: &str) {
         write_to(anstream::stderr(), text);
+    }
+
+    /// Something that is wrong beside the data. On stderr even with `-o json`: stdout is for the data alone.
+    pub(crate) fn warning(&self, text: &str) {
+        self.note(&format!("{WARNING}warning{WARNING:#}: {text}"));
+    }
+
+    /// The end of a command that went well, unless its data did not arrive where it was sent.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        match self.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(source) => Err(BundleError::Io { action: "write to", path: "standard output".into(), source }.into()),
+            None => Ok(()),
+        }
     }
 
     /// How a command that changes things ended: a sentence, or with `-o json` the last event.

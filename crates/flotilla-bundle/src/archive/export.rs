@@ -11,6 +11,7 @@ use flotilla_engine::event::{Outcome, Reporter, Step};
 use tar::{EntryType, Header};
 
 use crate::error::{At, BundleError, Result};
+use crate::hash::Hashed;
 use crate::inventory::{self, Entry, Kind};
 use crate::manifest;
 use crate::shelf::{Bundle, Shelf};
@@ -22,7 +23,9 @@ impl Shelf {
         let total = inventory::bytes(&bundle.manifest.files);
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut out = tempfile::Builder::new().prefix(".flotilla-export-").tempfile_in(folder).at("write", file)?;
-        let zstd = zstd::Encoder::new(io::BufWriter::new(out.as_file_mut()), 3).at("write", file)?;
+        let mut zstd = zstd::Encoder::new(io::BufWriter::new(out.as_file_mut()), 3).at("write", file)?;
+        // The manifest vouches for every file, this for the manifest.
+        zstd.include_checksum(true).at("write", file)?;
         let mut tar = tar::Builder::new(zstd);
         let text = serde_json::to_vec(&bundle.manifest).expect("a manifest is plain data");
         append(&mut tar, manifest::FILE, EntryType::Regular, 0o644, text.len() as u64, text.as_slice())
@@ -33,7 +36,11 @@ impl Shelf {
             if self.cancel.is_cancelled() {
                 return Err(BundleError::Interrupted);
             }
-            append_entry(&mut tar, &bundle.path, entry, &mut written).at("pack", &bundle.path.join(&entry.path))?;
+            let whole = append_entry(&mut tar, &bundle.path, entry, &mut written);
+            if !whole.at("pack", &bundle.path.join(&entry.path))? {
+                let findings = vec![format!("{}: its content changed", entry.path)];
+                return Err(BundleError::Damaged { bundle: bundle.manifest.short_digest().to_owned(), findings });
+            }
             done += inventory::bytes([entry]);
             step.progress(done, Some(total), Unit::Bytes, &entry.path);
         }
@@ -46,26 +53,30 @@ impl Shelf {
     }
 }
 
+/// Adds one entry. Says whether the file was what the manifest says: if not, the archive is of no use.
 fn append_entry(
     tar: &mut tar::Builder<impl Write>,
     root: &Path,
     entry: &Entry,
     written: &mut HashMap<u64, String>,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     match &entry.kind {
         Kind::Dir { mode } => append(tar, &entry.path, EntryType::Directory, *mode, 0, io::empty()),
         Kind::Link { target } => append_link(tar, &entry.path, EntryType::Symlink, target),
-        Kind::File { mode, size, .. } => {
+        Kind::File { mode, size, sha256 } => {
             let path = root.join(&entry.path);
             let inode = fs::symlink_metadata(&path)?.ino();
             if let Some(first) = written.get(&inode) {
-                return append_link(tar, &entry.path, EntryType::Link, first);
+                append_link(tar, &entry.path, EntryType::Link, first)?;
+                return Ok(true);
             }
-            append(tar, &entry.path, EntryType::Regular, *mode, *size, File::open(&path)?)?;
+            let mut content = Hashed::new(File::open(&path)?);
+            append(tar, &entry.path, EntryType::Regular, *mode, *size, &mut content)?;
             written.insert(inode, entry.path.clone());
-            Ok(())
+            return Ok(content.finish() == (*size, sha256.clone()));
         }
-    }
+    }?;
+    Ok(true)
 }
 
 /// One entry in the plain old format, without extensions: the reader refuses those.

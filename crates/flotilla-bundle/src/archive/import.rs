@@ -9,16 +9,16 @@ use std::path::Path;
 use flotilla_engine::Unit;
 use flotilla_engine::event::{Outcome, Reporter, Step};
 use flotilla_linux::disk;
-use sha2::{Digest, Sha256};
 use tar::EntryType;
 
-use super::{BUNDLE_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
+use super::{BUNDLE_LIMIT, END_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
 use crate::error::{At, BundleError, Result, size};
+use crate::hash::Hashed;
 use crate::inventory::{self, Entry, Kind};
 use crate::manifest::{self, Manifest};
 use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::unpack::{self, Unpack};
-use crate::{hash, image};
+use crate::image;
 
 /// What a bundle has beside its manifest.
 const FOLDERS: [&str; 3] = ["bin", "rootfs", "store"];
@@ -69,7 +69,8 @@ impl Shelf {
     ) -> Result<Manifest, Refusal> {
         // Raw: extensions are not interpreted but refused, so no header can ask for memory.
         let mut entries = tar.entries().map_err(content)?.raw(true);
-        let first = entries.next().ok_or_else(|| Refusal::Content("it is empty".into()))?.map_err(content)?;
+        let empty = || Refusal::Content("it is empty".into());
+        let first = entries.next().filter(|_| compressed > 0).ok_or_else(empty)?.map_err(content)?;
         let manifest = read_manifest(first)?;
         check(&manifest, compressed, expected)?;
         let total = inventory::bytes(&manifest.files);
@@ -89,7 +90,7 @@ impl Shelf {
             let entry = entry.map_err(content)?;
             let path = entry.path().map_err(content)?.into_owned();
             let Some((name, kind)) = path.to_str().and_then(|name| awaited.remove_entry(name)) else {
-                return Err(Refusal::Content(format!("{} is not in its manifest, or is there twice", path.display())));
+                return Err(Refusal::Content(format!("{path:?} is not in its manifest, or is there twice")));
             };
             done += unpack_entry(entry, &path, kind, &written, &mut unpack)?;
             written.insert(name, kind);
@@ -98,13 +99,28 @@ impl Shelf {
         if let Some(path) = awaited.keys().min() {
             return Err(Refusal::Content(format!("{path} is missing: it was cut off")));
         }
+        check_end(tar.into_inner())?;
         unpack.finish()?;
         Ok(manifest)
     }
 }
 
 fn content(error: io::Error) -> Refusal {
-    Refusal::Content(format!("it cannot be read: {error}"))
+    unreadable(&error.to_string())
+}
+
+fn unreadable(why: &str) -> Refusal {
+    Refusal::Content(format!("it cannot be read: {why}"))
+}
+
+/// Nothing may follow but empty blocks; zstd's checksum, which comes last, is checked on the way.
+fn check_end(rest: impl Read) -> Result<(), Refusal> {
+    let mut end = Vec::new();
+    rest.take(END_LIMIT).read_to_end(&mut end).map_err(content)?;
+    if end.len() as u64 == END_LIMIT || end.iter().any(|byte| *byte != 0) {
+        return Err(Refusal::Content("it goes on after its end".into()));
+    }
+    Ok(())
 }
 
 fn read_manifest(entry: tar::Entry<'_, impl Read>) -> Result<Manifest, Refusal> {
@@ -133,6 +149,9 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     if let Some(varies) = manifest.varies.iter().find(|v| !may_vary.iter().any(|known| known.path == v.path)) {
         return refuse(format!("it exempts {} from its digest", varies.path));
     }
+    if manifest.kubernetes.chars().any(|c| !c.is_ascii_graphic()) {
+        return refuse(format!("it calls its version {:?}", manifest.kubernetes));
+    }
     if manifest.computed_digest() != manifest.digest {
         return refuse("its digest is not that of the files it lists".into());
     }
@@ -140,17 +159,26 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     if let Some(expected) = expected.filter(|expected| *expected != manifest.digest) {
         return refuse(format!("its digest is {}, not {expected}", manifest.digest));
     }
+    let is_folder = |entry: &&Entry| matches!(entry.kind, Kind::Dir { .. });
+    let folders: HashSet<&str> = manifest.files.iter().filter(is_folder).map(|entry| entry.path.as_str()).collect();
+    if let Some(folder) = FOLDERS.iter().find(|folder| !folders.contains(*folder)) {
+        return refuse(format!("it has no folder {folder}"));
+    }
     let mut total: u64 = 0;
     let mut seen = HashSet::new();
     for Entry { path, kind } in &manifest.files {
         let clean = unpack::inside(Path::new(path)).filter(|clean| clean.to_str() == Some(path));
         let allowed = clean.is_some_and(|clean| FOLDERS.iter().any(|folder| clean.starts_with(folder)));
-        if !allowed || !seen.insert(path) {
+        if !allowed || path.contains(char::is_control) || !seen.insert(path) {
             return refuse(format!("it has a file at {path:?}"));
+        }
+        // Each folder is listed: so none of them is a link, and none is there that the digest does not know.
+        if path.rsplit_once('/').is_some_and(|(parent, _)| !folders.contains(parent)) {
+            return refuse(format!("{path} is in no folder of it"));
         }
         match kind {
             Kind::Link { target } if !unpack::link_stays_inside(Path::new(path), Path::new(target)) => {
-                return refuse(format!("the link {path} leads outside, to {target}"));
+                return refuse(format!("the link {path} leads outside, to {target:?}"));
             }
             Kind::File { mode, .. } | Kind::Dir { mode } if mode & !0o1777 != 0 => {
                 return refuse(format!("{path} has the mode {mode:o}"));
@@ -175,10 +203,16 @@ fn unpack_entry(
     unpack: &mut Unpack<'_>,
 ) -> Result<u64, Refusal> {
     let differs = || Refusal::Content(format!("{} is not what its manifest says", path.display()));
+    let kind_of_entry = entry.header().entry_type();
+    // Whatever came with a folder or a link would be read to be skipped, however much it is.
+    if kind_of_entry != EntryType::Regular && entry.size() != 0 {
+        return Err(differs());
+    }
     let target = entry.link_name().map_err(content)?.map(std::borrow::Cow::into_owned);
-    match (entry.header().entry_type(), kind, target) {
+    match (kind_of_entry, kind, target) {
         (EntryType::Directory, Kind::Dir { mode }, _) => unpack.dir(path, *mode)?,
-        (EntryType::Symlink, Kind::Link { target: wanted }, Some(target)) if target == Path::new(wanted) => {
+        // Compared as text: as paths, `a` and `a/` were the same.
+        (EntryType::Symlink, Kind::Link { target: wanted }, Some(target)) if target.as_os_str() == wanted.as_str() => {
             unpack.link(path.to_owned(), target);
         }
         (EntryType::Link, Kind::File { .. }, Some(target)) => {
@@ -193,28 +227,18 @@ fn unpack_entry(
             if entry.size() != *size {
                 return Err(differs());
             }
-            let mut hashed = Hashed { inner: &mut entry, hash: Sha256::new() };
-            let bytes = unpack.file(path, *mode, *size, &mut hashed)?;
-            if bytes != *size || hash::hex(&hashed.hash.finalize()) != *sha256 {
+            let mut hashed = Hashed::new(&mut entry);
+            let unpacked = unpack.file(path, *mode, *size, &mut hashed);
+            if let Some(error) = hashed.failed() {
+                return Err(unreadable(error));
+            }
+            unpacked?;
+            if hashed.finish() != (*size, sha256.clone()) {
                 return Err(differs());
             }
-            return Ok(bytes);
+            return Ok(*size);
         }
         _ => return Err(differs()),
     }
     Ok(0)
-}
-
-/// Hashes what is read through it.
-struct Hashed<R> {
-    inner: R,
-    hash: Sha256,
-}
-
-impl<R: Read> Read for Hashed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.hash.update(&buffer[..n]);
-        Ok(n)
-    }
 }

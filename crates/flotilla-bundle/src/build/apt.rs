@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use flotilla_engine::Unit;
 use flotilla_engine::event::Step;
-use flotilla_linux::host::{Cancel, Command};
+use flotilla_linux::host::Command;
 
+use super::Clients;
 use crate::error::{At, BundleError, Result};
 use crate::hash;
 use crate::lock::DebPin;
@@ -18,7 +19,7 @@ use crate::lock::DebPin;
 #[derive(Debug)]
 pub struct Apt {
     folder: PathBuf,
-    cancel: Cancel,
+    clients: Clients,
 }
 
 /// A package file, checked.
@@ -33,7 +34,7 @@ pub struct Deb {
 }
 
 impl Apt {
-    pub fn new(folder: PathBuf, cancel: Cancel) -> Result<Self> {
+    pub fn new(folder: PathBuf, clients: Clients) -> Result<Self> {
         for part in ["lists/partial", "archives/partial", "log"] {
             let path = folder.join(part);
             fs::create_dir_all(&path).at("make", &path)?;
@@ -42,13 +43,14 @@ impl Apt {
             let path = folder.join(name);
             fs::write(&path, text).at("write", &path)?;
         }
-        Ok(Self { folder, cancel })
+        Ok(Self { folder, clients })
     }
 
     /// Downloads the packages and all they depend on, in the pinned versions where apt still offers those.
     pub fn download(&self, packages: &[String], pins: &[DebPin], step: &Step<'_>) -> Result<Vec<Deb>> {
         let preferences = self.folder.join("preferences");
         fs::write(&preferences, render_preferences(pins)).at("write", &preferences)?;
+        self.forget_unpinned(pins)?;
         step.progress(0, None, Unit::Packages, "reading the package lists");
         self.apt_get(["update"]).run()?;
         let (mut done, mut total) = (0, None);
@@ -61,6 +63,11 @@ impl Apt {
                 }
             },
         )?;
+        self.archives()?.into_iter().map(|file| self.check(file, pins)).collect()
+    }
+
+    /// The package files that are there, sorted.
+    fn archives(&self) -> Result<Vec<PathBuf>> {
         let archives = self.folder.join("archives");
         let mut files: Vec<PathBuf> = fs::read_dir(&archives)
             .at("read", &archives)?
@@ -68,13 +75,25 @@ impl Apt {
             .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
             .collect();
         files.sort();
-        files.into_iter().map(|file| self.check(file, pins)).collect()
+        Ok(files)
+    }
+
+    /// Of what a run left that did not come to its end, keeps the pinned packages. Others may be ones that apt would
+    /// not choose now, and then there would be two of a kind.
+    fn forget_unpinned(&self, pins: &[DebPin]) -> Result<()> {
+        for file in self.archives()? {
+            let pinned = self.check(file.clone(), pins).is_ok_and(|deb| deb.pinned);
+            if !pinned && file.exists() {
+                fs::remove_file(&file).at("remove", &file)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the package's name and compares it with its pin. A file with the wrong checksum is removed.
     fn check(&self, file: PathBuf, pins: &[DebPin]) -> Result<Deb> {
         let show = "--showformat=${Package}\n${Version}\n";
-        let output = Command::new("dpkg-deb").arg(show).arg("--show").arg(&file).cancel(&self.cancel).run()?;
+        let output = self.clients.command("dpkg-deb").arg(show).arg("--show").arg(&file).run()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let mut lines = text.lines().map(str::to_owned);
         let (name, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
@@ -109,11 +128,9 @@ impl Apt {
         ];
         options
             .iter()
-            .fold(Command::new("apt-get"), |apt, (name, value)| apt.arg("-o").arg(format!("{name}={value}")))
+            .fold(self.clients.command("apt-get"), |apt, (name, value)| apt.arg("-o").arg(format!("{name}={value}")))
             .args(args)
-            .env("LC_ALL", "C")
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .cancel(&self.cancel)
     }
 
     /// Removes lists and archives.

@@ -27,7 +27,7 @@ const CERTIFICATES: &str = "usr/share/ca-certificates/mozilla";
 impl BuildSource {
     /// Makes `root/` (for the node) and `devel/` (for building runc) in the part.
     pub(super) fn unpack_userland(&self, userland: &Userland, into: &Path, step: &Step<'_>) -> Result<Provenance> {
-        let apt = Apt::new(self.cache.join("apt"), self.cancel.clone())?;
+        let apt = Apt::new(self.cache.join("apt"), self.clients.clone())?;
         let debs = apt.download(&userland.packages, &userland.pin, step)?;
         let work = tempfile::tempdir_in(&self.cache).at("make", &self.cache)?;
         let owners = unpack_all(&debs, work.path(), step)?;

@@ -108,7 +108,7 @@ fn orphans_are_reaped() {
 
 fn what_the_program_left_running_dies_with_it() {
     // The pipes are closed, so that only the processes themselves could stay.
-    let fixture = Fixture::new("setsid sh -c 'sleep 600' $0 >/dev/null 2>&1 & exit 3");
+    let fixture = Fixture::new("setsid sh -c 'sleep 60' $0 >/dev/null 2>&1 & exit 3");
     assert_eq!(fixture.exit_code(), Some(3));
     fixture.assert_no_traces();
 }
@@ -232,7 +232,7 @@ fn an_unknown_binary_is_not_found() {
 }
 
 fn cancel_ends_it_and_cleans_up() {
-    let fixture = Fixture::new("echo ready; sleep 600").with_cgroup();
+    let fixture = Fixture::new("echo ready; sleep 60").with_cgroup();
     let cancel = Cancel::new();
     let error = sandbox::command(&fixture.spec)
         .cancel(&cancel)
@@ -257,7 +257,7 @@ fn a_program_that_does_not_listen_is_killed_in_the_end() {
 }
 
 fn killing_the_caller_leaves_nothing() {
-    let fixture = Fixture::new("(sleep 600 &); echo ready; sleep 600").with_cgroup();
+    let fixture = Fixture::new("(sleep 60 &); echo ready; sleep 60").with_cgroup();
     let mut caller = None;
     let error = support::helper(&fixture)
         .stream(|line| match caller {
@@ -274,7 +274,7 @@ fn killing_the_caller_leaves_nothing() {
 }
 
 fn killing_the_supervisor_leaves_no_process_and_the_next_run_cleans_up() {
-    let fixture = Fixture::new("mkdir -p /sys/fs/cgroup/pids/inner; echo ready; sleep 600").with_cgroup();
+    let fixture = Fixture::new("mkdir -p /sys/fs/cgroup/pids/inner; echo ready; sleep 60").with_cgroup();
     let error = sandbox::command(&fixture.spec)
         .stream(|_| {
             let is_outer = |pid: &i32| {
@@ -298,7 +298,7 @@ fn killing_the_supervisor_leaves_no_process_and_the_next_run_cleans_up() {
 
 fn a_plain_program_dies_with_its_killed_caller() {
     let fixture = Fixture::new("");
-    let script = "echo ready; exec sleep 600";
+    let script = "echo ready; exec sleep 60";
     let mut caller = None;
     let helper = Command::new("/proc/self/exe").arg(HELPER_PROGRAM);
     let error = helper

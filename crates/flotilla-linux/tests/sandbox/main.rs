@@ -10,11 +10,15 @@
 use std::ffi::OsString;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use flotilla_linux::sandbox;
 
 mod cases;
 mod support;
+
+/// No case takes that long unless something that should have died did not: the programs in them sleep for a minute.
+const LIMIT: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -61,7 +65,13 @@ fn run(wanted: &[cases::Case]) -> ExitCode {
     println!("\nrunning {} tests", wanted.len());
     let mut failed = Vec::new();
     for (name, case) in wanted {
-        let passed = catch_unwind(case).is_ok();
+        let start = Instant::now();
+        let result = catch_unwind(case);
+        let in_time = start.elapsed() < LIMIT;
+        if !in_time {
+            eprintln!("{name} took {:?}", start.elapsed());
+        }
+        let passed = result.is_ok() && in_time;
         println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
         if !passed {
             failed.push(name);

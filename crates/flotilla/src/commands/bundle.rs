@@ -9,6 +9,7 @@ mod show;
 mod verify;
 
 use flotilla_bundle::{Bundle, Shelf};
+use flotilla_linux::host::Cancel;
 use serde_json::{Value, json};
 
 use crate::args::BundleCommand;
@@ -17,11 +18,15 @@ use crate::interrupt;
 use crate::screen::Screen;
 
 pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure> {
-    let cancel = interrupt::cancel_on_signal().map_err(|source| flotilla_bundle::BundleError::Io {
-        action: "handle",
-        path: "signals".into(),
-        source,
-    })?;
+    let cancel = match &command {
+        // These change nothing: Ctrl-C ends them as it ends any program.
+        BundleCommand::List(_) | BundleCommand::Show(_) | BundleCommand::Verify(_) => Cancel::new(),
+        _ => interrupt::cancel_on_signal().map_err(|source| flotilla_bundle::BundleError::Io {
+            action: "handle",
+            path: "signals".into(),
+            source,
+        })?,
+    };
     let shelf = Shelf::open(screen.settings().home.clone(), cancel)?;
     match command {
         BundleCommand::Build(args) => build::run(&shelf, args, screen),

@@ -1,95 +1,139 @@
-//! Progress on a terminal: finished steps above, the running one and the whole below.
+//! Progress on a terminal: finished steps above, the running ones and the whole below.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use anstream::ColorChoice;
+use anstream::adapter::strip_str;
 use flotilla_engine::event::Outcome;
 use flotilla_engine::{Event, Reporter, Unit};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::WARNING;
 use super::pace::{Pace, about, duration};
+use super::{DONE, WARNING};
 
-const WHOLE: &str = "{bar:30.cyan/dim} {percent:>3}%  {msg}";
-const STEP: &str = "{spinner:.cyan} {msg}";
-/// Fine enough for a bar as wide as any terminal.
+/// The message is cut off where the line ends: a line that wraps would be drawn over and over.
+const STEP: &str = "{spinner:.cyan} {wide_msg}";
+const WHOLE: &str = "{bar:30.cyan/dim} {percent:>3}%  {time}";
+/// The part that is done, its end, and the rest: to be told apart without colours.
+const BAR: &str = "━╸─";
+/// Fine enough for any bar.
 const RESOLUTION: u64 = 1000;
+const SPIN: Duration = Duration::from_millis(100);
+/// A clock that shows seconds.
+const TICK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Bars {
     all: MultiProgress,
-    state: Mutex<State>,
+    whole: ProgressBar,
+    /// Also read by whatever draws the whole: never held while something is drawn.
+    pace: Arc<Mutex<Pace>>,
+    running: Mutex<HashMap<String, Running>>,
 }
 
 #[derive(Debug)]
-struct State {
-    pace: Pace,
-    step: ProgressBar,
-    whole: ProgressBar,
+struct Running {
     title: String,
+    bar: ProgressBar,
 }
 
 impl Bars {
     pub(crate) fn new() -> Self {
-        let all = MultiProgress::new();
-        let style = |template| ProgressStyle::with_template(template).expect("the template is a constant");
-        let step = all.add(ProgressBar::new_spinner().with_style(style(STEP)));
-        let whole = all.add(ProgressBar::new(RESOLUTION).with_style(style(WHOLE)));
-        let state = State { pace: Pace::default(), step, whole, title: String::new() };
-        Self { all, state: Mutex::new(state) }
+        Self::on(ProgressDrawTarget::stderr())
+    }
+
+    fn on(target: ProgressDrawTarget) -> Self {
+        let pace = Arc::new(Mutex::new(Pace::default()));
+        let all = MultiProgress::with_draw_target(target);
+        let read = Arc::clone(&pace);
+        let time = move |_: &ProgressState, out: &mut dyn Write| {
+            // Its end cannot be told to a terminal that is gone.
+            let _ = out.write_str(&time(&lock(&read)));
+        };
+        let style = style(WHOLE).progress_chars(BAR).with_key("time", time);
+        let whole = all.add(ProgressBar::new(RESOLUTION).with_style(style));
+        Self { all, whole, pace, running: Mutex::default() }
     }
 
     /// Takes the bars away; what was printed above them stays.
     pub(crate) fn clear(&self) {
-        // Nothing can be done about a terminal that cannot be written to.
+        // Each by itself: one that still ticks would come back.
+        for (_, step) in lock(&self.running).drain() {
+            step.bar.finish_and_clear();
+        }
+        self.whole.finish_and_clear();
         let _ = self.all.clear();
     }
 
+    /// Writes a line above the bars.
     fn print(&self, line: &str) {
-        let _ = self.all.println(line);
+        let plain = anstream::AutoStream::choice(&std::io::stderr()) == ColorChoice::Never;
+        // Nothing can be done about a terminal that cannot be written to.
+        let _ = if plain { self.all.println(strip_str(line).to_string()) } else { self.all.println(line) };
+    }
+
+    fn draw_whole(&self) {
+        let fraction = lock(&self.pace).fraction();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a small number")]
+        #[expect(clippy::cast_precision_loss, reason = "a fraction of a small number")]
+        self.whole.set_position((fraction * RESOLUTION as f64) as u64);
     }
 }
 
 impl Reporter for Bars {
     fn report(&self, event: Event) {
-        let mut state = self.state.lock().expect("no bar is drawn while the lock is held by a panic");
-        state.pace.take(&event);
+        lock(&self.pace).take(&event);
+        let mut running = lock(&self.running);
         match event {
             Event::Plan { steps, expected } => {
                 let time = expected.map(|time| format!(", {}", about(time))).unwrap_or_default();
                 self.print(&format!("{} steps{time}", steps.len()));
             }
-            Event::StepStarted { title, .. } => {
-                state.step.enable_steady_tick(Duration::from_millis(100));
-                state.step.set_message(title.clone());
-                state.title = title;
+            Event::StepStarted { step, title, .. } => {
+                let bar = self.all.insert_before(&self.whole, ProgressBar::new_spinner().with_style(style(STEP)));
+                bar.set_message(title.clone());
+                bar.enable_steady_tick(SPIN);
+                running.insert(step, Running { title, bar });
+                self.whole.enable_steady_tick(TICK);
+                self.draw_whole();
             }
-            Event::StepProgress { done, total, unit, detail, .. } => {
-                let message = format!("{}: {} {detail}", state.title, count(done, total, unit));
-                state.step.set_message(message);
+            Event::StepProgress { step, done, total, unit, detail } => {
+                let Some(Running { title, bar }) = running.get(&step) else { return };
+                bar.set_message(format!("{title}: {} {detail}", count(done, total, unit)));
+                self.draw_whole();
             }
-            Event::StepDone { took, outcome, .. } => {
+            Event::StepDone { step, took, outcome } => {
+                let Some(Running { title, bar }) = running.remove(&step) else { return };
                 let end = match outcome {
                     Outcome::Done => duration(took),
                     Outcome::Kept => "kept from before".into(),
                 };
-                self.print(&format!("✓ {} ({end})", state.title));
+                bar.finish_and_clear();
+                self.all.remove(&bar);
+                self.print(&format!("{DONE}✓{DONE:#} {title} ({end})"));
+                self.draw_whole();
             }
             Event::Note { text } => self.print(&text),
             Event::Warning { text } => self.print(&format!("{WARNING}warning{WARNING:#}: {text}")),
         }
-        state.draw();
     }
 }
 
-impl State {
-    fn draw(&self) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a small number")]
-        #[expect(clippy::cast_precision_loss, reason = "a fraction of a small number")]
-        self.whole.set_position((self.pace.fraction() * RESOLUTION as f64) as u64);
-        let left = self.pace.remaining().map(|time| format!(", {} left", about(time))).unwrap_or_default();
-        self.whole.set_message(format!("{}{left}", duration(self.pace.elapsed())));
-    }
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics while it holds the lock")
+}
+
+/// `6 min 2 s, about 9 min left`.
+fn time(pace: &Pace) -> String {
+    let left = pace.remaining().map(|time| format!(", {} left", about(time))).unwrap_or_default();
+    format!("{}{left}", duration(pace.elapsed()))
 }
 
 /// `412/1693 packages`, `120 MB`.
@@ -104,4 +148,98 @@ pub(crate) fn count(done: u64, total: Option<u64>, unit: Unit) -> String {
         Unit::Images => "images",
     };
     total.map_or_else(|| format!("{done} {name}"), |total| format!("{done}/{total} {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::InMemoryTerm;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn terminal(columns: u16) -> (InMemoryTerm, Bars) {
+        let terminal = InMemoryTerm::new(20, columns);
+        let bars = Bars::on(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        (terminal, bars)
+    }
+
+    /// What is on the screen, with every spinner in the same place.
+    fn seen(terminal: &InMemoryTerm) -> String {
+        let spinning = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c);
+        terminal.contents().replace(spinning, "⠿")
+    }
+
+    fn start(bars: &Bars, step: &str, title: &str, minutes: u32) {
+        bars.report(Event::StepStarted { step: step.into(), title: title.into(), expected: Some(MINUTE * minutes) });
+    }
+
+    fn progress(bars: &Bars, step: &str, done: u64, total: u64, detail: &str) {
+        let (unit, detail) = (Unit::Packages, detail.to_owned());
+        bars.report(Event::StepProgress { step: step.into(), done, total: Some(total), unit, detail });
+    }
+
+    fn done(bars: &Bars, step: &str, seconds: u64, outcome: Outcome) {
+        bars.report(Event::StepDone { step: step.into(), took: Duration::from_secs(seconds), outcome });
+    }
+
+    #[test]
+    fn finished_steps_stand_above_those_that_run() {
+        let (terminal, bars) = terminal(80);
+        let steps = ["userland", "pause", "kubernetes"].map(str::to_owned).to_vec();
+        bars.report(Event::Plan { steps, expected: Some(MINUTE * 10) });
+        start(&bars, "pause", "pause 3.10.2", 1);
+        start(&bars, "userland", "userland", 2);
+        start(&bars, "kubernetes", "kubernetes v1.37.1", 8);
+        done(&bars, "pause", 1, Outcome::Kept);
+        done(&bars, "userland", 95, Outcome::Done);
+        bars.report(Event::Warning { text: "apt has another version of bash".into() });
+        progress(&bars, "kubernetes", 412, 1648, "k8s.io/apiserver/pkg/server");
+        insta::assert_snapshot!(seen(&terminal), @"
+        3 steps, about 10 min
+        ✓ pause 3.10.2 (kept from before)
+        ✓ userland (1 min 35 s)
+        warning: apt has another version of bash
+        ⠿ kubernetes v1.37.1: 412/1648 packages k8s.io/apiserver/pkg/server
+        ──────────────────────────────   0%  0.0 s, about 10 min left
+        ");
+        bars.clear();
+        insta::assert_snapshot!(seen(&terminal), @"
+        3 steps, about 10 min
+        ✓ pause 3.10.2 (kept from before)
+        ✓ userland (1 min 35 s)
+        warning: apt has another version of bash
+        ");
+    }
+
+    #[test]
+    fn long_messages_leave_nothing_behind() {
+        for columns in [20, 40, 80] {
+            let (terminal, bars) = terminal(columns);
+            start(&bars, "export", "writing /a/rather/long/path/to/some/folder/that/does/not/fit.tar.zst", 1);
+            for n in 0..50 {
+                progress(&bars, "export", n, 50, &"store/io.containerd.content.v1.content/".repeat(3));
+            }
+            done(&bars, "export", 1, Outcome::Done);
+            bars.clear();
+            let shown = terminal.contents().replace('\n', "");
+            assert_eq!(shown, "✓ writing /a/rather/long/path/to/some/folder/that/does/not/fit.tar.zst (1 s)");
+        }
+    }
+
+    #[test]
+    fn waiting_is_one_line_without_a_bar() {
+        let (terminal, bars) = terminal(80);
+        bars.report(Event::Note { text: "waiting for process 7 to remove a bundle".into() });
+        assert_eq!(terminal.contents(), "waiting for process 7 to remove a bundle");
+    }
+
+    #[test]
+    fn a_bar_that_was_cleared_stays_away() {
+        let (terminal, bars) = terminal(80);
+        start(&bars, "verify", "checking v1.37.1", 1);
+        bars.clear();
+        let again = bars.whole.clone();
+        again.tick();
+        assert_eq!(terminal.contents(), "");
+    }
 }

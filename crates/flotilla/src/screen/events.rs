@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flotilla_engine::{Event, Reporter};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::pace::Pace;
 use super::write_to;
@@ -28,7 +28,9 @@ pub(crate) struct CloudEvents {
 impl CloudEvents {
     /// The command's answer: the last event of a command that went well.
     pub(crate) fn result(&self, value: &impl Serialize) {
-        self.write(FLOTILLA, "result", &json!(value));
+        let mut data = Map::new();
+        flatten(String::new(), json!(value), &mut data);
+        self.write(FLOTILLA, "result", &Value::Object(data));
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
@@ -58,6 +60,19 @@ impl CloudEvents {
             "data": data,
         });
         write_to(anstream::stdout(), &event.to_string());
+    }
+}
+
+/// Whoever reads minikube's events takes all data for strings: `{"sizes": {"bin": 7}}` becomes `{"sizes.bin": "7"}`.
+fn flatten(name: String, value: Value, into: &mut Map<String, Value>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                flatten(if name.is_empty() { field } else { format!("{name}.{field}") }, value, into);
+            }
+        }
+        Value::String(_) => drop(into.insert(name, value)),
+        other => drop(into.insert(name, Value::String(other.to_string()))),
     }
 }
 

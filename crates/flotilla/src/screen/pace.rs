@@ -7,29 +7,21 @@ use flotilla_engine::Event;
 use flotilla_engine::event::Outcome;
 
 /// Weighs steps by how long they are expected to take and corrects that by how long they do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pace {
-    started: Instant,
+    /// When the work began; waiting for others is none.
+    started: Option<Instant>,
     steps: Vec<String>,
     expected: Duration,
     finished: Duration,
     running: BTreeMap<String, (Duration, f64)>,
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            started: Instant::now(),
-            steps: Vec::new(),
-            expected: Duration::ZERO,
-            finished: Duration::ZERO,
-            running: BTreeMap::new(),
-        }
-    }
-}
-
 impl Pace {
     pub(crate) fn take(&mut self, event: &Event) {
+        if matches!(event, Event::Plan { .. } | Event::StepStarted { .. }) {
+            self.started.get_or_insert_with(Instant::now);
+        }
         match event {
             Event::Plan { steps, expected } => {
                 self.steps.clone_from(steps);
@@ -57,31 +49,36 @@ impl Pace {
         Some((self.steps.iter().position(|name| name == step)? + 1, self.steps.len()))
     }
 
-    pub(crate) fn expected(&self) -> Option<Duration> {
-        (!self.expected.is_zero()).then_some(self.expected)
-    }
-
     pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.started.map(|started| started.elapsed()).unwrap_or_default()
     }
 
     /// The share of the work that is done, by time.
     pub(crate) fn fraction(&self) -> f64 {
         if self.expected.is_zero() {
+            if self.running.is_empty() && self.started.is_some() {
+                return 1.0;
+            }
             return self.running.values().map(|(_, fraction)| *fraction).fold(0.0, f64::max);
         }
         let running: f64 = self.running.values().map(|(expected, fraction)| expected.as_secs_f64() * fraction).sum();
         ((self.finished.as_secs_f64() + running) / self.expected.as_secs_f64()).min(1.0)
     }
 
-    /// At first what was expected; the further it gets, the more what the pace so far makes likely.
+    /// At first what was expected; the further it gets, the more what the pace so far makes likely. Nothing while
+    /// nothing is known, and when all is done.
     pub(crate) fn remaining(&self) -> Option<Duration> {
-        let expected = self.expected()?.as_secs_f64();
         let fraction = self.fraction();
         let elapsed = self.elapsed().as_secs_f64();
-        let by_plan = (expected * (1.0 - fraction)).max(0.0);
-        let by_pace = if fraction > 0.0 { elapsed / fraction - elapsed } else { by_plan };
-        Some(Duration::from_secs_f64(by_plan * (1.0 - fraction) + by_pace * fraction))
+        let by_pace = (fraction > 0.0).then(|| elapsed / fraction - elapsed);
+        let seconds = if self.expected.is_zero() {
+            // The first second says nothing about the others.
+            by_pace.filter(|_| elapsed >= 1.0)?
+        } else {
+            let by_plan = self.expected.as_secs_f64() * (1.0 - fraction);
+            by_plan * (1.0 - fraction) + by_pace.unwrap_or(by_plan) * fraction
+        };
+        Duration::try_from_secs_f64(seconds).ok().filter(|_| fraction < 1.0)
     }
 }
 
@@ -133,6 +130,24 @@ mod tests {
         assert!((pace.fraction() - 0.7).abs() < 0.001);
         assert_eq!(pace.position("b"), Some((2, 2)));
         assert_eq!(pace.position("verify"), None);
+    }
+
+    #[test]
+    fn the_time_left_is_told_once_something_is_known() {
+        let mut pace = Pace::default();
+        assert_eq!((pace.elapsed(), pace.remaining()), (Duration::ZERO, None));
+        pace.take(&Event::StepStarted { step: "verify".into(), title: String::new(), expected: None });
+        assert_eq!(pace.remaining(), None);
+        let progress = |done| {
+            let (total, unit) = (Some(100), Unit::Bytes);
+            Event::StepProgress { step: "verify".into(), done, total, unit, detail: String::new() }
+        };
+        pace.started = Some(Instant::now() - Duration::from_secs(30));
+        pace.take(&progress(25));
+        assert_eq!(pace.remaining().unwrap().as_secs(), 90);
+        pace.take(&progress(100));
+        assert_eq!(pace.remaining(), None);
+        assert_eq!(Pace { expected: Duration::from_secs(100), ..Pace::default() }.remaining(), seconds(100));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use flotilla_bundle::error::size;
 use flotilla_bundle::{Request, Shelf, SourceChoice};
+use flotilla_engine::Event;
 use flotilla_engine::event::Outcome;
 
 use super::summary;
@@ -24,6 +25,10 @@ pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(),
         Outcome::Done => "is built",
         Outcome::Kept => "is already there",
     };
+    if !made.current {
+        let text = "this bundle was made by another version of flotilla; `--source build` makes a new one".into();
+        screen.reporter().report(Event::Note { text });
+    }
     let (version, digest, disk) = (&manifest.kubernetes, manifest.short_digest(), size(manifest.sizes.on_disk));
     screen.result(&summary(&made.bundle), || format!("bundle {digest} for Kubernetes {version} {what} ({disk})"));
     Ok(())

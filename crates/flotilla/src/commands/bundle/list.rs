@@ -2,7 +2,6 @@
 
 use flotilla_bundle::error::size;
 use flotilla_bundle::{Listing, Shelf};
-use flotilla_engine::Event;
 use serde_json::Value;
 
 use super::summary;
@@ -14,7 +13,7 @@ pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
     for (digest, error) in &unreadable {
         let cause = Failure::chain_of(error).join(": ");
         let text = format!("{cause}; remove it with: flotilla bundle remove {}", digest.get(..12).unwrap_or(digest));
-        screen.reporter().report(Event::Warning { text });
+        screen.warning(&text);
     }
     if screen.is_json() {
         screen.json(&Value::Array(bundles.iter().map(summary).collect()));

@@ -2,6 +2,7 @@
 
 use flotilla_bundle::Shelf;
 use flotilla_bundle::error::size;
+use flotilla_bundle::manifest::Sizes;
 use flotilla_bundle::source::Provenance;
 
 use crate::args::WhichArgs;
@@ -15,20 +16,13 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
         return Ok(());
     }
     let manifest = &bundle.manifest;
-    let sizes = manifest.sizes;
-    let shared = (sizes.bin + sizes.rootfs + sizes.store).saturating_sub(sizes.on_disk);
-    screen.line(&format!("Kubernetes:    {} ({})", manifest.kubernetes, manifest.architecture));
-    screen.line(&format!("Digest:        sha256:{}", manifest.digest));
-    screen.line(&format!("Made:          {}, source {}", manifest.created, manifest.source));
-    screen.line(&format!("Folder:        {}", bundle.path.display()));
-    screen.line(&format!(
-        "Size on disk:  {}: rootfs {}, image store {}, kubectl for the host {}; {} of it is in two places and stored once",
-        size(sizes.on_disk),
-        size(sizes.rootfs),
-        size(sizes.store),
-        size(sizes.bin),
-        size(shared)
-    ));
+    screen.line(&format!("Kubernetes:  {} ({})", manifest.kubernetes, manifest.architecture));
+    screen.line(&format!("Digest:      sha256:{}", manifest.digest));
+    screen.line(&format!("Made:        {}, from source '{}'", manifest.created, manifest.source));
+    screen.line(&format!("Folder:      {}", bundle.path.display()));
+    screen.line(&format!("On disk:     {}", size(manifest.sizes.on_disk)));
+    screen.line("");
+    screen.line(&table(&["FOLDER", "SIZE", "WHAT"], folders(manifest.sizes).into_iter()));
     let components = manifest.components.iter().map(|component| {
         let from = match &component.provenance {
             Provenance::GoModule { module, .. } => format!("Go module {module}"),
@@ -47,12 +41,26 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
     screen.line("");
     screen.line(&table(&["COMPONENT", "VERSION", "SIZE", "FROM"], components));
     screen.line("");
-    screen.line("IMAGES");
-    for image in &manifest.images {
-        screen.line(&format!("  {image}"));
-    }
-    for varies in &manifest.varies {
-        screen.note(&format!("{} differs between two builds: {}", varies.path, varies.why));
+    screen.line(&table(&["IMAGE"], manifest.images.iter().map(|image| vec![image.clone()])));
+    if !manifest.varies.is_empty() {
+        let varies = manifest.varies.iter().map(|varies| vec![varies.path.clone(), varies.why.clone()]);
+        screen.line("");
+        screen.line(&table(&["NOT THE SAME IN EVERY BUILD", "WHY"], varies));
     }
     Ok(())
+}
+
+/// Where the bytes are.
+fn folders(sizes: Sizes) -> Vec<Vec<String>> {
+    let row = |folder: &str, bytes: String, what: &str| vec![folder.to_owned(), bytes, what.to_owned()];
+    let mut rows = vec![
+        row("rootfs", size(sizes.rootfs), "root file system of the nodes"),
+        row("store", size(sizes.store), "images, unpacked for containerd"),
+        row("bin", size(sizes.bin), "kubectl for this machine"),
+    ];
+    let shared = (sizes.rootfs + sizes.store + sizes.bin).saturating_sub(sizes.on_disk);
+    if shared > 0 {
+        rows.push(row("", format!("-{}", size(shared)), "in two places, on disk once"));
+    }
+    rows
 }

@@ -1,0 +1,113 @@
+//! What the tests of this crate share: folders that go away with the test, and a small bundle.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use flotilla_engine::Event;
+use flotilla_linux::host::Cancel;
+use tempfile::TempDir;
+
+use crate::manifest::{self, Manifest, Sizes};
+use crate::shelf::{Bundle, Shelf, UNFINISHED};
+use crate::{image, inventory};
+
+/// A reporter that keeps what it was told.
+pub(crate) type Events = Mutex<Vec<Event>>;
+
+/// A file of the sample that is in it twice, as one inode.
+pub(crate) const SHARED: [&str; 2] = ["rootfs/usr/bin/kubelet", "store/snapshots/1/fs/kubelet"];
+/// A file of the sample that varies from build to build.
+pub(crate) const DATABASE: &str = "store/io.containerd.metadata.v1.bolt/meta.db";
+
+/// A folder of the test's own. In memory where the host has a place for that: nobody has to wait for a disk there.
+pub(crate) fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let temporary = std::env::temp_dir();
+    let place = if memory.is_dir() && flotilla_linux::disk::is_writable(memory) { memory } else { &temporary };
+    tempfile::Builder::new().prefix("flotilla-bundle-test-").tempdir_in(place).unwrap()
+}
+
+/// Whether we are root. Says that the test is skipped if not.
+pub(crate) fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+pub(crate) fn shelf(home: &Path) -> Shelf {
+    Shelf::open(home.to_owned(), Cancel::new()).unwrap()
+}
+
+/// Puts a small bundle on the shelf. Another `content` makes another digest.
+pub(crate) fn put_bundle(shelf: &Shelf, kubernetes: &str, content: &str) -> Bundle {
+    let _lock = shelf.acquire("test", &Events::default()).unwrap();
+    let work = shelf.bundles().join(format!("{UNFINISHED}sample"));
+    write_sample(&work, content);
+    shelf.put_on_shelf(&work, manifest_of(&work, kubernetes)).unwrap()
+}
+
+fn write_sample(root: &Path, content: &str) {
+    let files = [
+        ("bin/kubectl", 0o755, "kubectl"),
+        ("rootfs/etc/hosts", 0o644, "127.0.0.1 localhost\n"),
+        ("rootfs/usr/bin/kubelet", 0o755, content),
+        ("store/blobs/empty", 0o444, ""),
+        (DATABASE, 0o600, "database"),
+    ];
+    for folder in ["rootfs/tmp", "rootfs/proc", "store/snapshots/1/fs"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    for (path, mode, content) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        set_mode(&path, mode);
+    }
+    for (path, mode) in [("rootfs/tmp", 0o1777), ("rootfs/proc", 0o555), ("store", 0o700)] {
+        set_mode(&root.join(path), mode);
+    }
+    symlink("usr/bin", root.join("rootfs/bin")).unwrap();
+    symlink("../proc/self/mounts", root.join("rootfs/etc/mtab")).unwrap();
+    let [first, second] = SHARED.map(|path| root.join(path));
+    fs::hard_link(first, second).unwrap();
+}
+
+pub(crate) fn manifest_of(root: &Path, kubernetes: &str) -> Manifest {
+    let mut manifest = Manifest {
+        format: manifest::FORMAT,
+        digest: String::new(),
+        kubernetes: kubernetes.to_owned(),
+        architecture: image::architecture().to_owned(),
+        source: "test".into(),
+        recipe: "recipe".into(),
+        created: "2026-11-05T10:00:00Z".into(),
+        components: Vec::new(),
+        images: vec!["registry.k8s.io/pause:3.10.2".into()],
+        sizes: Sizes::default(),
+        varies: manifest::varying_files(),
+        files: inventory::scan(root, |_| ()).unwrap(),
+    };
+    manifest.digest = manifest.computed_digest();
+    manifest
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Everything below a folder, by path.
+pub(crate) fn names_below(root: &Path) -> Vec<String> {
+    inventory::scan(root, |_| ()).unwrap().into_iter().map(|entry| entry.path).collect()
+}
+
+/// What is directly in a folder, sorted.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let items = fs::read_dir(folder).unwrap().map(|item| item.unwrap().path());
+    let mut names: Vec<String> = items.map(|path: PathBuf| path.file_name().unwrap().display().to_string()).collect();
+    names.sort();
+    names
+}

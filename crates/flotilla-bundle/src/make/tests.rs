@@ -1,0 +1,164 @@
+//! What is checked before any work.
+
+use std::collections::BTreeMap;
+
+use flotilla_engine::Explain;
+
+use super::*;
+use crate::error::Missing;
+use crate::fixture::{self, Events};
+use crate::lock::Pause;
+use crate::manifest::Manifest;
+use crate::source::Provenance;
+
+/// A source that lacks what it is told to.
+#[derive(Default)]
+struct Lacking(Vec<Missing>);
+
+impl Source for Lacking {
+    fn name(&self) -> &'static str {
+        "build"
+    }
+
+    fn missing(&self, _: &[Component]) -> Vec<Missing> {
+        self.0.clone()
+    }
+
+    fn tools(&self, _: &Component) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn provide(&self, _: &Component, _: &Parts, _: &Path, _: &Step<'_>) -> Result<Provenance> {
+        unreachable!("nothing is built in these tests")
+    }
+}
+
+fn pause() -> Component {
+    let kind = Kind::Pause(Pause { recipe: String::new(), seconds: 1 });
+    Component { name: "pause".into(), version: "3.10.2".into(), kind }
+}
+
+#[test]
+fn versions_are_taken_with_and_without_their_letter() {
+    assert_eq!(with_v("1.37.1"), "v1.37.1");
+    assert_eq!(with_v("v1.37.1"), "v1.37.1");
+}
+
+#[test]
+fn an_unknown_version_is_told_before_anything_is_made() {
+    let dir = fixture::folder();
+    let home = dir.path().join("home");
+    let shelf = fixture::shelf(&home);
+    for version in ["1.2.3", "v1.2.3", "latest", ""] {
+        let request = Request { kubernetes: Some(version.into()), ..Request::default() };
+        let error = shelf.ensure(&request, &Events::default()).unwrap_err();
+        assert_eq!(error.code().exit_status, 14, "{error}");
+        assert_eq!(error.code().name, "BUNDLE_UNKNOWN_VERSION");
+        assert!(error.to_string().contains(shelf.default_version()), "{error}");
+    }
+    assert!(!home.exists());
+}
+
+#[test]
+fn a_folder_without_kubernetes_is_told_before_anything_is_made() {
+    let dir = fixture::folder();
+    let home = dir.path().join("home");
+    let request = Request { kubernetes_source: Some(dir.path().to_owned()), ..Request::default() };
+    let error = fixture::shelf(&home).ensure(&request, &Events::default()).unwrap_err();
+    assert_eq!(error.code().exit_status, 14, "{error}");
+    assert!(!home.exists());
+}
+
+#[test]
+fn a_bundle_made_from_the_same_is_kept_and_nothing_is_changed() {
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    let there = fixture::put_bundle(&shelf, shelf.default_version(), "a");
+    let components = shelf.components(&Request::default()).unwrap();
+    let recipe = recipe_of(&components, &Lacking::default());
+    let manifest = Manifest { recipe, ..there.manifest };
+    fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
+    let before = fixture::names_below(dir.path());
+    let made = shelf.ensure(&Request::default(), &Events::default()).unwrap();
+    assert_eq!((made.outcome, made.bundle.manifest.digest), (Outcome::Kept, manifest.digest));
+    assert_eq!(fixture::names_below(dir.path()), before);
+}
+
+#[test]
+fn the_recipe_depends_on_every_component() {
+    let shelf = fixture::shelf(Path::new("/nowhere"));
+    let components = shelf.components(&Request::default()).unwrap();
+    let recipe = |components: &[Component]| recipe_of(components, &Lacking::default());
+    assert_eq!(recipe(&components), recipe(&components));
+    for index in 0..components.len() {
+        let mut changed = components.clone();
+        match &mut changed[index].kind {
+            Kind::Go { pin, .. } => pin.sum.push('x'),
+            Kind::Pause(pause) => pause.recipe.push('x'),
+            Kind::Userland(userland) => userland.pin[0].sha256.push('x'),
+            Kind::Checkout { .. } => unreachable!("a release has no checkout"),
+        }
+        assert_ne!(recipe(&changed), recipe(&components), "{}", components[index].name);
+    }
+}
+
+#[test]
+fn all_that_the_host_lacks_is_told_at_once() {
+    if !fixture::is_root() {
+        return;
+    }
+    let dir = fixture::folder();
+    let lacks = |what: &str| Missing { what: what.into(), cure: format!("install {what}") };
+    let source = Lacking(vec![lacks("go"), lacks("gcc")]);
+    let error = fixture::shelf(dir.path()).check_host(&source, &[pause()]).unwrap_err();
+    assert_eq!(error.to_string(), "the source 'build' cannot be used here: go; gcc");
+    assert_eq!(error.code().exit_status, 39);
+    assert_eq!(error.hints()[..2], ["install go", "install gcc"]);
+    assert!(error.hints()[2].contains("flotilla bundle import"));
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_with_both_numbers() {
+    if !fixture::is_root() {
+        return;
+    }
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    let source = Lacking::default();
+    // No disk has room for so many.
+    let error = shelf.check_host(&source, &vec![pause(); 50_000]).unwrap_err();
+    let BundleError::DiskSpace { needed, free, .. } = error else { panic!("{error}") };
+    assert_eq!(needed, SPACE_FOR_BUNDLE + 50_000 * SPACE_FOR_COMPONENT);
+    assert!(free > 0);
+    assert_eq!(error.code().exit_status, 26);
+
+    let error = BundleError::DiskSpace { path: "/home".into(), needed: 9_000_000_000, free: 1_250_000_000 };
+    assert_eq!(error.to_string(), "building needs 9.0 GB free in /home, 1.2 GB is there");
+    assert!(error.hints()[0].contains("FLOTILLA_HOME"));
+}
+
+#[test]
+fn a_kept_part_needs_no_room() {
+    if !fixture::is_root() {
+        return;
+    }
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    fs::create_dir_all(shelf.cache().join("parts/pause-3.10.2-0123456789abcdef")).unwrap();
+    let checked = shelf.check_host(&Lacking::default(), &vec![pause(); 50_000]);
+    // Whatever is free here: it is not the room for fifty thousand parts that is asked for.
+    match checked {
+        Ok(()) => {}
+        Err(BundleError::DiskSpace { needed, .. }) => assert_eq!(needed, SPACE_FOR_BUNDLE),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_told_before_what_is_missing() {
+    let dir = fixture::folder();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = fixture::shelf(&file.join("home")).check_host(&Lacking::default(), &[pause()]).unwrap_err();
+    assert_eq!(error.code().exit_status, 37, "{error}");
+}

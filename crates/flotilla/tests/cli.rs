@@ -1,0 +1,52 @@
+//! The program as a person or a script meets it: exit status, stdout, stderr.
+//!
+//! Each test has a home of its own and needs neither network nor a bundle: [`flotilla_testkit::bundles`] makes one up.
+
+mod cli {
+    mod build;
+    mod completion;
+    mod help;
+    mod import_export;
+    mod interrupt;
+    mod list_show;
+    mod output;
+    mod remove;
+    mod terminal;
+    mod usage;
+    mod verify;
+    mod version;
+
+    use flotilla_testkit::{Home, bundles};
+
+    /// A home with nothing in it.
+    fn home() -> Home {
+        Home::new(env!("CARGO_BIN_EXE_flotilla"))
+    }
+
+    /// A home with a small bundle, and its digest.
+    fn home_with_bundle() -> (Home, String) {
+        let home = home();
+        let digest = bundles::tiny(&home.state());
+        (home, digest)
+    }
+
+    /// Importing and building are for root. Says so where a test is skipped.
+    fn may_be_root() -> bool {
+        let root = flotilla_testkit::is_root();
+        if !root {
+            println!("skipped: this test needs root");
+        }
+        root
+    }
+
+    #[test]
+    fn no_file_of_tests_is_forgotten() {
+        let known = include_str!("cli.rs");
+        for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli")).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            // Snapshots that wait for a review are files as well.
+            let Some(module) = name.strip_suffix(".rs") else { continue };
+            assert!(known.contains(&format!("    mod {module};\n")), "{name} is not in tests/cli.rs");
+        }
+    }
+}

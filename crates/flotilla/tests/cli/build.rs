@@ -1,0 +1,101 @@
+use std::fs;
+
+use insta::assert_snapshot;
+
+use super::{home, may_be_root};
+
+#[test]
+fn an_unknown_version_names_those_that_are_known() {
+    let home = home();
+    assert_snapshot!(home.run(["bundle", "build", "--kubernetes-version", "v9.9.9"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    ");
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn an_unknown_version_for_scripts_is_one_event() {
+    let home = home();
+    let ran = home.run(["bundle", "build", "--kubernetes-version", "9.9.9", "-o", "json"]);
+    let events = ran.events();
+    assert_eq!(events.len(), 1);
+    assert!(events[0]["data"].as_object().unwrap().values().all(serde_json::Value::is_string), "{ran}");
+    assert_snapshot!(ran, @r#"
+    status: 14
+    ----- stdout -----
+    {"data":{"advice":"","exitcode":"14","message":"no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    ----- stderr -----
+    "#);
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn everything_that_is_missing_is_told_at_once() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home().with_env("PATH", "/nowhere");
+    assert_snapshot!(home.run(["bundle", "build"]), @"
+    status: 39
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_NO_SOURCE]: the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH
+    hint: install Go: https://go.dev/dl
+    hint: install a C compiler: apt-get install gcc libc6-dev
+    hint: build on Debian, Ubuntu or another host with apt
+    hint: or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import
+    ");
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn everything_that_is_missing_is_told_to_scripts() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home().with_env("PATH", "/nowhere");
+    assert_snapshot!(home.run(["bundle", "build", "-o", "json"]), @r#"
+    status: 39
+    ----- stdout -----
+    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle made elsewhere: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_made_is_told_first() {
+    let home = home();
+    fs::write(home.path().join("file"), "in the way").unwrap();
+    let below = home.path().join("file/flotilla");
+    let home = home.with_env("FLOTILLA_HOME", below).with_env("PATH", "/nowhere");
+    assert_snapshot!(home.run(["bundle", "build"]), @"
+    status: 37
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_PERMISSION]: cannot write to [HOME]/file/flotilla
+    hint: set FLOTILLA_HOME to a folder that you may write to
+    ");
+    assert_eq!(home.files(), ["file"]);
+}
+
+#[test]
+fn a_folder_without_kubernetes_is_no_checkout() {
+    let home = home();
+    let of = |path: &str| home.run(["bundle", "build", "--kubernetes-source", path]);
+    assert_snapshot!(of("."), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_BAD_CHECKOUT]: . is not a Kubernetes checkout: it has no go.mod
+    ");
+    assert_snapshot!(of("/not/there"), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_BAD_CHECKOUT]: /not/there is not a Kubernetes checkout: No such file or directory (os error 2)
+    ");
+    assert!(home.files().is_empty());
+}

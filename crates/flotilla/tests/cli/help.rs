@@ -1,0 +1,379 @@
+use insta::assert_snapshot;
+
+use super::home;
+
+/// Every command, as it is typed.
+const COMMANDS: [&[&str]; 11] = [
+    &[],
+    &["bundle"],
+    &["bundle", "build"],
+    &["bundle", "list"],
+    &["bundle", "show"],
+    &["bundle", "verify"],
+    &["bundle", "remove"],
+    &["bundle", "export"],
+    &["bundle", "import"],
+    &["version"],
+    &["completion"],
+];
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let home = home();
+    for command in COMMANDS {
+        for flag in ["-h", "--help"] {
+            let ran = home.run(command.iter().chain([&flag])).success();
+            assert!(ran.stdout.contains("\nUsage: flotilla "), "{command:?} {ran}");
+            assert!(ran.stdout.contains("\nExamples:\n  "), "{command:?} {ran}");
+            assert_eq!(ran.stderr, "");
+        }
+    }
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn no_command_is_missing_here() {
+    let home = home();
+    let mut todo: Vec<Vec<String>> = vec![vec![]];
+    let mut found = Vec::new();
+    while let Some(command) = todo.pop() {
+        let help = home.run(command.iter().map(String::as_str).chain(["--help"])).success().stdout;
+        let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+        for line in listed.lines().take_while(|line| !line.is_empty()) {
+            let name = line.split_whitespace().next().unwrap();
+            if name != "help" {
+                todo.push(command.iter().cloned().chain([name.to_owned()]).collect());
+            }
+        }
+        found.push(command);
+    }
+    found.sort();
+    let mut known = COMMANDS.map(<[&str]>::to_vec).to_vec();
+    known.sort();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn without_arguments_there_is_help() {
+    let home = home();
+    let ran = home.run([""; 0]);
+    assert_eq!(ran.to_string(), home.run(["--help"]).to_string());
+    assert_eq!(home.run(["bundle"]).to_string(), home.run(["bundle", "--help"]).to_string());
+    assert_snapshot!(ran, @"
+    status: 0
+    ----- stdout -----
+    A real multi-node Kubernetes cluster on your own machine, in seconds
+
+    Usage: flotilla <COMMAND>
+
+    Commands:
+      bundle      Manage bundles: everything a node needs, in one verified folder
+      version     Print the version of flotilla
+      completion  Print a script that gives your shell tab completion
+      help        Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      flotilla bundle build                  build everything that a node needs
+      flotilla bundle list                   show the bundles on this machine
+      source <(flotilla completion bash)     tab completion for this shell
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle() {
+    assert_snapshot!(home().run(["bundle", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Manage bundles: everything a node needs, in one verified folder
+
+    Usage: flotilla bundle <COMMAND>
+
+    Commands:
+      build   Build a bundle, or find that it is there
+      list    List the bundles on this machine
+      show    Show what is in a bundle, where it came from and where its bytes go
+      verify  Read every byte of a bundle and name each file that is not as it was made
+      remove  Remove a bundle that no cluster uses
+      export  Write a bundle to one file, for a machine without a network
+      import  Take in a bundle that was exported elsewhere
+      help    Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+    Examples:
+      flotilla bundle build                         build the newest Kubernetes that this flotilla knows
+      flotilla bundle show v1.37.1                  see what is in it, and from where
+      flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_build() {
+    assert_snapshot!(home().run(["bundle", "build", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Build a bundle, or find that it is there
+
+    The first build takes about 15 minutes on two cores and needs `go`, `gcc` and `apt` (nothing is
+    installed on the host). Interrupted or killed, it goes on from what was finished when it is run
+    again.
+
+    Usage: flotilla bundle build [OPTIONS]
+
+    Options:
+          --kubernetes-version <VERSION>
+              Kubernetes version of the bundle [default: the newest one that this flotilla knows]
+
+          --source <SOURCE>
+              Where the parts come from
+
+              Possible values:
+              - auto:  A bundle that is there, else the first source that works here
+              - build: Built from pinned source with this machine's go, gcc and apt
+              
+              [default: auto]
+
+          --kubernetes-source <PATH>
+              Build Kubernetes from this checkout instead of the pinned version
+
+      -o, --output <OUTPUT>
+              Output format
+              
+              [default: text]
+              [possible values: text, json]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      flotilla bundle build
+      flotilla bundle build --kubernetes-version v1.36.4
+      flotilla bundle build --kubernetes-source ~/src/kubernetes
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn short_help_of_bundle_build() {
+    assert_snapshot!(home().run(["bundle", "build", "-h"]), @"
+    status: 0
+    ----- stdout -----
+    Build a bundle, or find that it is there
+
+    Usage: flotilla bundle build [OPTIONS]
+
+    Options:
+          --kubernetes-version <VERSION>  Kubernetes version of the bundle [default: the newest one that
+                                          this flotilla knows]
+          --source <SOURCE>               Where the parts come from [default: auto] [possible values:
+                                          auto, build]
+          --kubernetes-source <PATH>      Build Kubernetes from this checkout instead of the pinned
+                                          version
+      -o, --output <OUTPUT>               Output format [default: text] [possible values: text, json]
+      -h, --help                          Print help (see more with '--help')
+
+    Examples:
+      flotilla bundle build
+      flotilla bundle build --kubernetes-version v1.36.4
+      flotilla bundle build --kubernetes-source ~/src/kubernetes
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_list() {
+    assert_snapshot!(home().run(["bundle", "list", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    List the bundles on this machine
+
+    Usage: flotilla bundle list [OPTIONS]
+
+    Options:
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle list
+      flotilla bundle list -o json | jq -r '.[].digest'
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_show() {
+    assert_snapshot!(home().run(["bundle", "show", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Show what is in a bundle, where it came from and where its bytes go
+
+    Usage: flotilla bundle show [OPTIONS] <VERSION|DIGEST>
+
+    Arguments:
+      <VERSION|DIGEST>  Kubernetes version, or the first digits of a digest
+
+    Options:
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle show v1.37.1
+      flotilla bundle show [DIGEST] -o json | jq .images
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_verify() {
+    assert_snapshot!(home().run(["bundle", "verify", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Read every byte of a bundle and name each file that is not as it was made
+
+    Usage: flotilla bundle verify [OPTIONS] <VERSION|DIGEST>
+
+    Arguments:
+      <VERSION|DIGEST>  Kubernetes version, or the first digits of a digest
+
+    Options:
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle verify v1.37.1
+      flotilla bundle verify [DIGEST] -o json
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_remove() {
+    assert_snapshot!(home().run(["bundle", "remove", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Remove a bundle that no cluster uses
+
+    Usage: flotilla bundle remove [OPTIONS] <VERSION|DIGEST>
+
+    Arguments:
+      <VERSION|DIGEST>  Kubernetes version, or the first digits of a digest
+
+    Options:
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle remove v1.36.4
+      flotilla bundle remove [DIGEST]
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_export() {
+    assert_snapshot!(home().run(["bundle", "export", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Write a bundle to one file, for a machine without a network
+
+    Usage: flotilla bundle export [OPTIONS] <VERSION|DIGEST> <FILE>
+
+    Arguments:
+      <VERSION|DIGEST>  Kubernetes version, or the first digits of a digest
+      <FILE>            File to write (a zstd-compressed tar)
+
+    Options:
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle export v1.37.1 kubernetes-v1.37.1.tar.zst
+      flotilla bundle export [DIGEST] /media/stick/bundle.tar.zst
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_bundle_import() {
+    assert_snapshot!(home().run(["bundle", "import", "--help"]), @r#"
+    status: 0
+    ----- stdout -----
+    Take in a bundle that was exported elsewhere
+
+    Usage: flotilla bundle import [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  File made by `flotilla bundle export`
+
+    Options:
+          --digest <SHA256>  Refuse any bundle but the one with this digest
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla bundle import kubernetes-v1.37.1.tar.zst
+      flotilla bundle import bundle.tar.zst --digest "$(cat bundle.sha256)"
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn help_of_version() {
+    assert_snapshot!(home().run(["version", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Print the version of flotilla
+
+    Usage: flotilla version [OPTIONS]
+
+    Options:
+          --short            Print the number alone
+      -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
+      -h, --help             Print help
+
+    Examples:
+      flotilla version
+      flotilla version --short
+      flotilla version -o json | jq -r .flotillaVersion
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_completion() {
+    assert_snapshot!(home().run(["completion", "--help"]), @r#"
+    status: 0
+    ----- stdout -----
+    Print a script that gives your shell tab completion
+
+    Usage: flotilla completion <SHELL>
+
+    Arguments:
+      <SHELL>  Shell to write it for [possible values: bash, zsh, fish]
+
+    Options:
+      -h, --help  Print help
+
+    Examples:
+      source <(flotilla completion bash)
+      flotilla completion zsh > "${fpath[1]}/_flotilla"
+      flotilla completion fish > ~/.config/fish/completions/flotilla.fish
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn short_help_is_the_long_one_where_there_is_no_more_to_say() {
+    let home = home();
+    for command in COMMANDS.iter().filter(|command| **command != ["bundle", "build"]) {
+        let help = |flag| home.run(command.iter().chain([&flag])).stdout;
+        assert_eq!(help("-h"), help("--help"), "{command:?}");
+    }
+}

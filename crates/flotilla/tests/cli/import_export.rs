@@ -1,0 +1,164 @@
+use std::fs;
+use std::path::PathBuf;
+
+use flotilla_testkit::Home;
+use flotilla_testkit::bundles::TINY_VERSION;
+use insta::assert_snapshot;
+
+use super::{home, home_with_bundle, may_be_root};
+
+/// The tiny bundle in one file, with the home it is in and its digest.
+fn exported() -> (Home, PathBuf, String) {
+    let (home, digest) = home_with_bundle();
+    drop(home.run(["bundle", "export", TINY_VERSION, "bundle.tar.zst"]).success());
+    let file = home.path().join("bundle.tar.zst");
+    (home, file, digest)
+}
+
+/// Everything in a home is what it was before, and nothing that looks like a bundle was added.
+fn has_no_bundle(home: &Home) -> bool {
+    let empty = ["flotilla/", "flotilla/bundles.lock", "flotilla/bundles/"];
+    home.files().iter().all(|file| empty.contains(&file.as_str()) || !file.starts_with("flotilla/"))
+}
+
+#[test]
+fn a_bundle_goes_from_one_home_to_another() {
+    if !may_be_root() {
+        return;
+    }
+    let (first, digest) = home_with_bundle();
+    assert_snapshot!(first.run(["bundle", "export", TINY_VERSION, "bundle.tar.zst"]), @"
+    status: 0
+    ----- stdout -----
+    bundle.tar.zst holds bundle sha256:[DIGEST]
+    take it in with: flotilla bundle import bundle.tar.zst --digest [DIGEST]
+    ----- stderr -----
+    writing bundle.tar.zst
+    writing bundle.tar.zst: done in [DURATION]
+    ");
+    let second = home();
+    fs::rename(first.path().join("bundle.tar.zst"), second.path().join("bundle.tar.zst")).unwrap();
+    assert_snapshot!(second.run(["bundle", "import", "bundle.tar.zst", "--digest", &digest]), @"
+    status: 0
+    ----- stdout -----
+    bundle [DIGEST] for Kubernetes v1.30.0 is here
+    ----- stderr -----
+    reading bundle.tar.zst
+    reading bundle.tar.zst: done in [DURATION]
+    ");
+    assert_eq!(second.run(["bundle", "verify", &digest]).success().status, 0);
+    // Once more changes nothing.
+    assert_snapshot!(second.run(["bundle", "import", "bundle.tar.zst"]), @"
+    status: 0
+    ----- stdout -----
+    bundle [DIGEST] for Kubernetes v1.30.0 is here
+    ----- stderr -----
+    reading bundle.tar.zst
+    reading bundle.tar.zst: done in [DURATION]
+    ");
+}
+
+#[test]
+fn scripts_see_each_step() {
+    if !may_be_root() {
+        return;
+    }
+    let (first, _) = home_with_bundle();
+    assert_snapshot!(first.run(["bundle", "export", TINY_VERSION, "bundle.tar.zst", "-o", "json"]), @r#"
+    status: 0
+    ----- stdout -----
+    {"data":{"currentstep":"1","message":"writing bundle.tar.zst","name":"export","totalsteps":"1"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
+    {"data":{"done":"0","message":"bin","name":"export","progress":"0.000","total":"60","unit":"bytes"},"datacontenttype":"application/json","id":"[PID]-1","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.progress"}
+    {"data":{"name":"export","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[PID]-2","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes.bin":"23","sizes.on_disk":"900000000","sizes.rootfs":"431000000","sizes.store":"507000000","source":"build"},"datacontenttype":"application/json","id":"[PID]-3","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    ----- stderr -----
+    "#);
+    let second = home();
+    fs::rename(first.path().join("bundle.tar.zst"), second.path().join("bundle.tar.zst")).unwrap();
+    assert_snapshot!(second.run(["bundle", "import", "bundle.tar.zst", "-o", "json"]), @r#"
+    status: 0
+    ----- stdout -----
+    {"data":{"currentstep":"1","message":"reading bundle.tar.zst","name":"import","totalsteps":"1"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
+    {"data":{"done":"0","message":"bin","name":"import","progress":"0.000","total":"60","unit":"bytes"},"datacontenttype":"application/json","id":"[PID]-1","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.progress"}
+    {"data":{"name":"import","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[PID]-2","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes.bin":"23","sizes.on_disk":"900000000","sizes.rootfs":"431000000","sizes.store":"507000000","source":"build"},"datacontenttype":"application/json","id":"[PID]-3","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn an_export_to_nowhere_says_where() {
+    let (home, _) = home_with_bundle();
+    assert_snapshot!(home.run(["bundle", "export", TINY_VERSION, "not/there.tar.zst"]), @r#"
+    status: 10
+    ----- stdout -----
+    ----- stderr -----
+    writing not/there.tar.zst
+    error[BUNDLE_BUILD]: cannot write not/there.tar.zst
+      caused by: No such file or directory (os error 2) at path "[HOME]/not/.flotilla-export-Tg16LN"
+    "#);
+}
+
+#[test]
+fn garbage_is_refused() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home();
+    fs::write(home.path().join("garbage"), "this is no archive").unwrap();
+    assert_snapshot!(home.run(["bundle", "import", "garbage"]), @"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    reading garbage
+    error[BUNDLE_BAD_ARCHIVE]: garbage is not a bundle that can be imported: it cannot be read: Unknown frame descriptor
+    ");
+    assert!(has_no_bundle(&home), "{:?}", home.files());
+}
+
+#[test]
+fn an_archive_that_was_cut_off_is_refused() {
+    if !may_be_root() {
+        return;
+    }
+    let (_first, file, _) = exported();
+    let bytes = fs::read(file).unwrap();
+    let home = home();
+    fs::write(home.path().join("half"), &bytes[..bytes.len() / 2]).unwrap();
+    let ran = home.run(["bundle", "import", "half"]);
+    assert_eq!(ran.status, 18, "{ran}");
+    assert!(ran.stderr.contains("error[BUNDLE_BAD_ARCHIVE]: half is not a bundle that can be imported: "), "{ran}");
+    assert!(has_no_bundle(&home), "{:?}", home.files());
+}
+
+#[test]
+fn another_digest_than_expected_is_refused() {
+    if !may_be_root() {
+        return;
+    }
+    let (_first, file, _) = exported();
+    let home = home();
+    let wrong = "5".repeat(64);
+    fs::rename(file, home.path().join("bundle.tar.zst")).unwrap();
+    assert_snapshot!(home.run(["bundle", "import", "bundle.tar.zst", "--digest", &wrong]), @"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    reading bundle.tar.zst
+    error[BUNDLE_BAD_ARCHIVE]: bundle.tar.zst is not a bundle that can be imported: its digest is [DIGEST], not [DIGEST]
+    ");
+    assert!(has_no_bundle(&home), "{:?}", home.files());
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let home = home();
+    assert_snapshot!(home.run(["bundle", "import", "not-there"]), @"
+    status: 10
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_BUILD]: cannot read not-there
+      caused by: No such file or directory (os error 2)
+    ");
+    assert!(home.files().is_empty());
+}

@@ -1,0 +1,79 @@
+use insta::assert_snapshot;
+
+use super::home;
+
+#[test]
+fn an_unknown_command_gets_a_suggestion() {
+    let home = home();
+    assert_snapshot!(home.run(["bundel"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: unrecognized subcommand 'bundel'
+
+      tip: a similar subcommand exists: 'bundle'
+
+    Usage: flotilla <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(home.run(["bundle", "lst"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: unrecognized subcommand 'lst'
+
+      tip: a similar subcommand exists: 'list'
+
+    Usage: flotilla bundle <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn an_unknown_flag_is_refused() {
+    let home = home();
+    assert_snapshot!(home.run(["bundle", "build", "--kubernetes-versoin", "v1.37.1"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: unexpected argument '--kubernetes-versoin' found
+
+      tip: a similar argument exists: '--kubernetes-version'
+
+    Usage: flotilla bundle build --kubernetes-version <VERSION>
+
+    For more information, try '--help'.
+    ");
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn a_missing_argument_is_named() {
+    assert_snapshot!(home().run(["bundle", "export", "v1.37.1"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <FILE>
+
+    Usage: flotilla bundle export <VERSION|DIGEST> <FILE>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn an_unknown_format_is_refused() {
+    assert_snapshot!(home().run(["bundle", "list", "-o", "yaml"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'yaml' for '--output <OUTPUT>'
+      [possible values: text, json]
+
+    For more information, try '--help'.
+    ");
+}

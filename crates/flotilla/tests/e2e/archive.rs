@@ -1,0 +1,27 @@
+//! A bundle travels in one file.
+
+use crate::lab;
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn export_and_import_give_the_same_bundle() {
+    let home = lab::home();
+    let file = home.path().join("bundle.tar.zst");
+    let file = file.to_str().unwrap();
+    lab::bundle();
+    lab::succeed(&lab::real_home(), &["bundle", "export", lab::VERSION, file]);
+    lab::succeed(home.path(), &["bundle", "import", file, "--digest", lab::digest()]);
+    assert_eq!(lab::shelf(home.path()), [lab::digest()]);
+    lab::succeed(home.path(), &["bundle", "verify", lab::VERSION]);
+    // With the bundle there, nothing has to be built, and nothing is.
+    let said = lab::succeed(home.path(), &["bundle", "build"]);
+    assert!(said.contains("is already there"), "{said}");
+
+    // Cut off in the middle, it is refused and leaves nothing.
+    let whole = std::fs::metadata(file).unwrap().len();
+    std::fs::File::options().write(true).open(file).unwrap().set_len(whole / 2).unwrap();
+    let other = lab::home();
+    let refused = lab::run(other.path(), &["bundle", "import", file]);
+    assert_eq!(refused.status.code(), Some(18), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(lab::shelf(other.path()).is_empty());
+}

@@ -1,0 +1,132 @@
+//! What is in a bundle, and what is not.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use flotilla_linux::sandbox::{self, Spec};
+use serde_json::Value;
+
+use crate::lab;
+
+const MEGABYTE: u64 = 1_000_000;
+
+fn show() -> Value {
+    serde_json::from_str(&lab::succeed(&lab::real_home(), &["bundle", "show", lab::VERSION, "-o", "json"])).unwrap()
+}
+
+/// Runs a command line in the bundle's root, with nothing else there.
+fn in_root(line: &str) -> String {
+    let scratch = tempfile::tempdir().unwrap();
+    let spec = Spec {
+        root: lab::bundle().join("rootfs"),
+        scratch: scratch.path().to_owned(),
+        binds: Vec::new(),
+        hostname: "contents".into(),
+        cgroup: None,
+        argv: ["/bin/sh", "-c", line].map(str::to_owned).into(),
+        env: Vec::new(),
+    };
+    let output = sandbox::command_with(Path::new(env!("CARGO_BIN_EXE_flotilla")), &spec).run();
+    output.unwrap_or_else(|error| panic!("{line}: {error}")).text()
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_root_is_small_and_no_byte_is_there_twice() {
+    lab::bundle();
+    let sizes = show()["sizes"].clone();
+    let size = |name: &str| sizes[name].as_u64().unwrap();
+    assert!(size("rootfs") < 450 * MEGABYTE, "{sizes}");
+    assert!(size("on_disk") < size("bin") + size("rootfs") + size("store"), "{sizes}");
+    let bundle = lab::bundle();
+    let inode = |path: &str| fs::metadata(bundle.join(path)).unwrap_or_else(|e| panic!("{path}: {e}")).ino();
+    let snapshots = bundle.join("store/io.containerd.snapshotter.v1.overlayfs/snapshots");
+    let unpacked = |program: &str| -> String {
+        let found = fs::read_dir(&snapshots).unwrap().flatten().map(|item| item.path().join("fs").join(program));
+        let found = found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {program} unpacked"));
+        found.strip_prefix(bundle).unwrap().display().to_string()
+    };
+    assert_eq!(inode("rootfs/usr/local/bin/etcdctl"), inode(&unpacked("usr/local/bin/etcdctl")));
+    assert_eq!(inode("rootfs/usr/sbin/nft"), inode(&unpacked("usr/sbin/nft")));
+    let blobs = bundle.join("store/io.containerd.content.v1.content/blobs/sha256");
+    let layers = fs::read_dir(blobs).unwrap().flatten().filter(|blob| blob.metadata().unwrap().len() > 100_000);
+    assert_eq!(layers.count(), 0, "layers are beside what was unpacked from them");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn programs_say_the_versions_they_were_built_as() {
+    lab::bundle();
+    assert_eq!(in_root("kubeadm version -o short").trim(), lab::VERSION);
+    assert_eq!(in_root("kubelet --version").trim(), format!("Kubernetes {}", lab::VERSION));
+    for (line, wanted) in [
+        ("containerd --version", "v2.4.2"),
+        ("ctr --version", "v2.4.2"),
+        ("runc --version", "runc version 1.5.2"),
+        ("runc features", "seccomp"),
+        ("crictl --version", "v1.36.0"),
+        ("etcdctl version", "etcdctl version: 3.7.0"),
+        ("etcdutl version", "etcdutl version: 3.7.0"),
+        ("/opt/cni/bin/ptp 2>&1 </dev/null || true", "v1.9.1"),
+    ] {
+        assert!(in_root(line).contains(wanted), "{line}: {}", in_root(line));
+    }
+    let kubectl = lab::bundle().join("bin/kubectl");
+    let version = flotilla_linux::host::Command::new(kubectl).args(["version", "--client"]).run().unwrap().text();
+    assert!(version.contains(lab::VERSION), "{version}");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_person_who_logs_in_finds_the_usual_programs() {
+    for line in [
+        "bash -c true",
+        "ip link",
+        "ps aux",
+        "vi --help 2>&1",
+        "curl --version",
+        "less --version",
+        "iptables --version",
+        "iptables -t nat -S",
+        "ip6tables-save",
+        "nft list ruleset",
+        "ss -V",
+        "tc -V",
+        "TERM=linux top -bn1",
+        "mount --version",
+        "losetup --version",
+        "conntrack --version",
+        "keepalived --version 2>&1",
+        "sysctl --version",
+        "test -s /etc/ssl/certs/ca-certificates.crt",
+        "iptables -A INPUT -m comment --comment x -j ACCEPT",
+        "iptables -t nat -A POSTROUTING -j MASQUERADE --random-fully",
+    ] {
+        in_root(line);
+    }
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_manifest_names_every_source_and_everything_is_pinned() {
+    lab::bundle();
+    let manifest = show();
+    for component in manifest["components"].as_array().unwrap() {
+        match component["from"].as_str().unwrap() {
+            "go-module" => assert!(component["sum"].as_str().unwrap().starts_with("h1:"), "{component}"),
+            "debian" => {
+                for package in component["packages"].as_array().unwrap() {
+                    assert_eq!(package["sha256"].as_str().unwrap().len(), 64, "{package}");
+                }
+            }
+            "own-program" => assert_eq!(component["recipe"].as_str().unwrap().len(), 64),
+            other => panic!("{other}"),
+        }
+    }
+    let names: Vec<&str> = manifest["components"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["cni-plugins", "containerd", "coredns", "crictl", "etcd", "kubernetes", "pause", "runc", "userland"]
+    );
+}

@@ -1,0 +1,72 @@
+//! Killed at any moment, a build leaves nothing that looks like a bundle, and the next one goes on.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::lab::{self, Building};
+
+/// Takes parts away, so that there is something to build.
+fn forget(home: &std::path::Path, names: &[&str]) {
+    for item in fs::read_dir(home.join("cache/parts")).unwrap().flatten() {
+        if names.iter().any(|name| item.file_name().to_string_lossy().starts_with(name)) {
+            fs::remove_dir_all(item.path()).unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
+    let home = lab::home_with_parts();
+    forget(home.path(), &["cni-plugins-", "runc-", "pause-"]);
+    let traces = lab::traces();
+    for step in ["userland", "pause", "cni-plugins", "runc", "rootfs", "images", "manifest"] {
+        let mut building = Building::start(home.path());
+        assert!(building.wait_for_step(step), "the build ended before {step}");
+        building.kill();
+        assert_eq!(lab::succeed(home.path(), &["bundle", "list", "-o", "json"]).trim(), "[]", "after {step}");
+    }
+    // In the middle of the image store, containerd at work.
+    let mut building = Building::start(home.path());
+    assert!(building.wait_for(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains("kube-"))));
+    building.kill();
+
+    let (status, last) = Building::start(home.path()).finish();
+    assert_eq!(status, 0, "{last}");
+    assert_eq!(last["data"]["digest"], lab::digest());
+    assert_eq!(lab::shelf(home.path()), [lab::digest()], "nothing unfinished is left");
+    let parts = fs::read_dir(home.path().join("cache/parts")).unwrap().flatten();
+    let unfinished = parts.filter(|item| item.file_name().to_string_lossy().starts_with('.')).count();
+    assert_eq!(unfinished, 0, "nothing unfinished is left in the cache");
+    assert_eq!(lab::traces(), traces, "mounts or temporary folders are left");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
+    let home = lab::home_with_parts();
+    forget(home.path(), &["runc-"]);
+    let mut building = Building::start(home.path());
+    assert!(building.wait_for_step("runc"));
+    building.signal(rustix::process::Signal::INT);
+    let (status, last) = building.finish();
+    assert_eq!(status, 130, "{last}");
+    assert!(last["data"]["advice"].as_str().unwrap().contains("goes on from what is finished"), "{last}");
+    assert!(lab::shelf(home.path()).is_empty());
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_second_of_two_waits_and_says_for_whom() {
+    let home = lab::home_with_parts();
+    let mut first = Building::start(home.path());
+    assert!(first.wait_for_step("rootfs"));
+    let second = lab::flotilla(home.path(), &["bundle", "build"]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = first.pid();
+    assert_eq!(first.finish().0, 0);
+    let second = second.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.success(), "{said}");
+    assert!(said.contains(&format!("waiting for process {pid} to build the bundle for v1.37.1")), "{said}");
+    assert!(String::from_utf8_lossy(&second.stdout).contains("is already there"));
+}

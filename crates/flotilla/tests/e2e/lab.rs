@@ -1,0 +1,165 @@
+//! What the tests share: the real bundle, and homes of their own beside it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The Kubernetes version that everything is tried with: the default one.
+pub(crate) const VERSION: &str = "v1.37.1";
+
+/// The program under test, with a state folder.
+#[expect(clippy::disallowed_methods, reason = "a test kills and watches the program, which the host command cannot")]
+pub(crate) fn flotilla(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
+    command.args(args).env("FLOTILLA_HOME", home).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(home: &Path, args: &[&str]) -> Output {
+    flotilla(home, args).output().unwrap()
+}
+
+/// Runs it and expects that it goes well. Gives what it printed.
+pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
+    let output = run(home, args);
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "flotilla {args:?}: {stdout}{}", String::from_utf8_lossy(&output.stderr));
+    stdout
+}
+
+/// The person's state folder, where the real bundle is.
+#[expect(clippy::disallowed_methods, reason = "tests find the bundle where the program does")]
+pub(crate) fn real_home() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    set("FLOTILLA_HOME").unwrap_or_else(|| set("HOME").unwrap().join(".flotilla"))
+}
+
+/// The real bundle's folder; built once if it is not there.
+pub(crate) fn bundle() -> &'static Path {
+    static BUNDLE: OnceLock<PathBuf> = OnceLock::new();
+    BUNDLE.get_or_init(|| {
+        let built = flotilla(&real_home(), &["bundle", "build", "--source", "build"]).status().unwrap();
+        assert!(built.success(), "no bundle to test with");
+        let (status, last) = Building::start(&real_home()).finish();
+        assert_eq!(status, 0, "{last}");
+        PathBuf::from(last["data"]["path"].as_str().unwrap())
+    })
+}
+
+pub(crate) fn digest() -> &'static str {
+    bundle().file_name().unwrap().to_str().unwrap()
+}
+
+/// A state folder for one test, on the file system of the real one so that hard links work. Gone afterwards.
+pub(crate) fn home() -> TempDir {
+    fs::create_dir_all(real_home()).unwrap();
+    tempfile::Builder::new().prefix("test-").tempdir_in(real_home()).unwrap()
+}
+
+/// A home that has all parts of the real bundle but not the bundle, and shares Go's caches.
+pub(crate) fn home_with_parts() -> TempDir {
+    bundle();
+    let home = home();
+    fs::create_dir(home.path().join("cache")).unwrap();
+    link_tree(&real_home().join("cache/parts"), &home.path().join("cache/parts"));
+    std::os::unix::fs::symlink(real_home().join("cache/go"), home.path().join("cache/go")).unwrap();
+    home
+}
+
+/// A home that has the real bundle.
+pub(crate) fn home_with_bundle() -> TempDir {
+    let home = home();
+    let bundles = home.path().join("bundles");
+    fs::create_dir(&bundles).unwrap();
+    link_tree(bundle(), &bundles.join(digest()));
+    home
+}
+
+/// A copy made of hard links.
+#[expect(clippy::disallowed_methods, reason = "cp knows how")]
+pub(crate) fn link_tree(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-al").arg(from).arg(to).status().unwrap().success());
+}
+
+/// Changes a file without changing what it is a hard link of.
+pub(crate) fn replace(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mode = fs::metadata(path).unwrap().permissions();
+    let mut bytes = fs::read(path).unwrap();
+    change(&mut bytes);
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, mode).unwrap();
+}
+
+/// A build that is under way, with its events.
+pub(crate) struct Building {
+    child: Child,
+    events: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Building {
+    pub(crate) fn start(home: &Path) -> Self {
+        let mut child = flotilla(home, &["bundle", "build", "--source", "build", "-o", "json"]).stdout(Stdio::piped()).spawn().unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, events }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the event; false if the build ended before.
+    pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> bool {
+        self.events.by_ref().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).any(|event| wanted(&event))
+    }
+
+    pub(crate) fn wait_for_step(&mut self, step: &str) -> bool {
+        self.wait_for(|event| event["type"] == "io.k8s.sigs.minikube.step" && event["data"]["name"] == step)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Does something while the build stands still.
+    pub(crate) fn paused(&self, act: impl FnOnce()) {
+        self.signal(Signal::STOP);
+        act();
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL, as the machine's out-of-memory killer would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Reads to the end. Gives the exit status and the last event.
+    pub(crate) fn finish(mut self) -> (i32, Value) {
+        let last = self.events.by_ref().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).last();
+        (self.child.wait().unwrap().code().unwrap(), last.unwrap_or_default())
+    }
+}
+
+/// Names in the home's `bundles/`, hidden ones too.
+pub(crate) fn shelf(home: &Path) -> Vec<String> {
+    let items = fs::read_dir(home.join("bundles")).into_iter().flatten().flatten();
+    items.map(|item| item.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// What a run could leave on the host: mounts and our temporary folders.
+pub(crate) fn traces() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let mut traces: Vec<String> = mounts.lines().filter(|line| line.contains("flotilla")).map(str::to_owned).collect();
+    let temporary = fs::read_dir("/tmp").unwrap().flatten().map(|item| item.file_name().to_string_lossy().into_owned());
+    traces.extend(temporary.filter(|name| name.starts_with("flotilla-")));
+    traces
+}

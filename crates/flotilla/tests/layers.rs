@@ -1,0 +1,37 @@
+//! Who may use whom among the crates: docs/dev/architecture.md, kept true.
+
+use std::collections::BTreeMap;
+
+use flotilla_linux::host::Command;
+use serde_json::Value;
+
+/// Each crate, and the crates of ours that its code (not its tests) may use.
+const ALLOWED: [(&str, &[&str]); 6] = [
+    ("flotilla", &["flotilla-bundle", "flotilla-engine", "flotilla-linux"]),
+    ("flotilla-bundle", &["flotilla-engine", "flotilla-linux"]),
+    ("flotilla-engine", &[]),
+    ("flotilla-linux", &[]),
+    ("flotilla-testkit", &["flotilla-bundle", "flotilla-engine", "flotilla-linux"]),
+    ("xtask", &["flotilla-bundle", "flotilla-engine"]),
+];
+
+#[test]
+fn crates_use_only_what_the_architecture_allows() {
+    let metadata = Command::new(env!("CARGO")).args(["metadata", "--no-deps", "--format-version=1"]).run().unwrap();
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
+    assert_eq!(names.len(), allowed.len(), "a crate is not in the list: {names:?}");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let for_tests = dependency["kind"] == "dev";
+            assert!(
+                for_tests || !names.contains(&used) || allowed[name].contains(&used),
+                "{name} may not use {used}"
+            );
+        }
+    }
+}
