@@ -10,7 +10,7 @@ mod pause;
 mod userland;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use flotilla_engine::event::Step;
@@ -18,7 +18,7 @@ use flotilla_linux::host::{Cancel, Command};
 
 use crate::error::{Missing, Result};
 use crate::part::Parts;
-use crate::source::{Component, Kind, Provenance, Source};
+use crate::source::{Component, Kind, Provenance, Source, Workplace};
 
 pub(crate) use checkout::Checkout;
 
@@ -53,7 +53,12 @@ pub struct BuildSource {
 
 impl BuildSource {
     pub fn new(cache: PathBuf, cancel: Cancel) -> Self {
-        Self { cache, clients: Clients { cancel, env: Vec::new() }, go_version: OnceLock::new(), gcc_version: OnceLock::new() }
+        Self {
+            cache,
+            clients: Clients { cancel, env: Vec::new() },
+            go_version: OnceLock::new(),
+            gcc_version: OnceLock::new(),
+        }
     }
 
     fn command(&self, program: &str) -> Command {
@@ -86,21 +91,34 @@ impl Source for BuildSource {
         match self.go_version() {
             None => lacks("there is no `go` in the PATH".into(), "install Go: https://go.dev/dl"),
             Some(have) if go::older(have, &wanted) => {
-                lacks(format!("{have} is too old, go{wanted} is needed"), "install a newer Go: https://go.dev/dl");
+                lacks(
+                    format!("{have} is too old, go{wanted} is needed"),
+                    "install a newer Go: https://go.dev/dl",
+                );
             }
             Some(_) => {}
         }
         match self.gcc_version() {
-            None => lacks("there is no `gcc` in the PATH".into(), "install a C compiler: apt-get install gcc libc6-dev"),
+            None => lacks(
+                "there is no `gcc` in the PATH".into(),
+                "install a C compiler: apt-get install gcc libc6-dev",
+            ),
             // An unknown file is printed as it was asked for, a known one with its path.
-            Some(_) if self.first_line("gcc", &["-print-file-name=libc.a"]).is_none_or(|file| file == "libc.a") => {
+            Some(_)
+                if self
+                    .first_line("gcc", &["-print-file-name=libc.a"])
+                    .is_none_or(|file| file == "libc.a") =>
+            {
                 lacks("there is no static C library".into(), "install it: apt-get install libc6-dev");
             }
             Some(_) => {}
         }
         for program in ["apt-get", "dpkg-deb"] {
             if self.first_line(program, &["--version"]).is_none() {
-                lacks(format!("there is no `{program}` in the PATH"), "build on Debian, Ubuntu or another host with apt");
+                lacks(
+                    format!("there is no `{program}` in the PATH"),
+                    "build on Debian, Ubuntu or another host with apt",
+                );
             }
         }
         missing
@@ -127,12 +145,18 @@ impl Source for BuildSource {
         tools
     }
 
-    fn provide(&self, component: &Component, parts: &Parts, into: &Path, step: &Step<'_>) -> Result<Provenance> {
+    fn provide(
+        &self,
+        component: &Component,
+        parts: &Parts,
+        at: &Workplace<'_>,
+        step: &Step<'_>,
+    ) -> Result<Provenance> {
         match &component.kind {
-            Kind::Go { how, pin } => self.build_module(component, how, pin, parts, into, step),
-            Kind::Checkout { how, checkout } => self.build_checkout(component, how, checkout, into, step),
-            Kind::Pause(pause) => self.build_pause(component, pause, into),
-            Kind::Userland(userland) => self.unpack_userland(userland, into, step),
+            Kind::Go { how, pin } => self.build_module(component, (how, pin), parts, at, step),
+            Kind::Checkout { how, checkout } => self.build_checkout(component, how, checkout, at, step),
+            Kind::Pause(pause) => self.build_pause(component, pause, at),
+            Kind::Userland(userland) => self.unpack_userland(userland, at, step),
         }
     }
 }

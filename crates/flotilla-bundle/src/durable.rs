@@ -12,10 +12,10 @@ pub(crate) fn sync_file_system(path: &Path) -> Result<()> {
     rustix::fs::syncfs(&folder).map_err(io::Error::from).at("sync", path)
 }
 
-/// Writes a file that is either the old or the new one, never a part of it.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).at("write", path)?;
+/// Writes a file that is either the old or the new one, never a part of it. Until then it is in `workshop`, a folder
+/// on the same file system, under a name that begins with `prefix`.
+pub(crate) fn write(path: &Path, bytes: &[u8], workshop: &Path, prefix: &str) -> Result<()> {
+    let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(workshop).at("write", path)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).at("write", path)?;
     file.persist(path).map_err(|error| error.error).at("write", path)?;
     Ok(())

@@ -12,7 +12,10 @@ use crate::unpack;
 
 /// The libraries and the loader that these programs need, found in `root`: paths relative to it, links to a
 /// library included with the library.
-pub(crate) fn libraries(root: &Path, programs: impl IntoIterator<Item = PathBuf>) -> Result<BTreeSet<PathBuf>> {
+pub(crate) fn libraries(
+    root: &Path,
+    programs: impl IntoIterator<Item = PathBuf>,
+) -> Result<BTreeSet<PathBuf>> {
     let folders = library_folders(root);
     let mut found = BTreeSet::new();
     let mut open: Vec<PathBuf> = programs.into_iter().collect();
@@ -24,7 +27,10 @@ pub(crate) fn libraries(root: &Path, programs: impl IntoIterator<Item = PathBuf>
                 .into_iter()
                 .chain(folders.iter().map(|folder| folder.join(&name)))
                 .find(|path| root.join(path).exists())
-                .ok_or_else(|| BundleError::Library { program: program.display().to_string(), library: name })?;
+                .ok_or_else(|| BundleError::Library {
+                    program: program.display().to_string(),
+                    library: name,
+                })?;
             for path in with_target(root, library)? {
                 if found.insert(path.clone()) {
                     open.push(path);
@@ -59,7 +65,7 @@ fn names(bytes: &[u8]) -> object::Result<Vec<String>> {
         let strings = sections.strings(endian, data, strings)?;
         for entry in dynamic {
             use object::read::elf::Dyn;
-            if entry.tag(endian) == elf::DT_NEEDED.into() {
+            if entry.tag(endian) == elf::DT_NEEDED {
                 let name = entry.string(endian, strings)?;
                 names.push(String::from_utf8_lossy(name).into_owned());
             }

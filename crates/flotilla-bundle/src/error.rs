@@ -14,7 +14,12 @@ pub enum BundleError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error("cannot {action} {path}")]
-    Io { action: &'static str, path: PathBuf, #[source] source: io::Error },
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot write to {path}")]
     NotWritable { path: PathBuf },
     #[error("building a bundle needs root: it makes files that belong to root and mounts what it unpacks")]
@@ -24,7 +29,11 @@ pub enum BundleError {
     #[error("the source '{origin}' cannot be used here: {}", .missing.iter().map(|m| m.what.as_str()).collect::<Vec<_>>().join("; "))]
     SourceUnavailable { origin: &'static str, missing: Vec<Missing> },
     #[error("cannot build {component}")]
-    Component { component: String, #[source] source: Box<BundleError> },
+    Component {
+        component: String,
+        #[source]
+        source: Box<BundleError>,
+    },
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error("wrong checksum of {what} ({component}): expected {expected}, got {actual}")]
@@ -34,7 +43,11 @@ pub enum BundleError {
     #[error("the packages of the userland have no {path}")]
     NoSuchFile { path: String },
     #[error("cannot read the program {path}")]
-    Elf { path: PathBuf, #[source] source: object::Error },
+    Elf {
+        path: PathBuf,
+        #[source]
+        source: object::Error,
+    },
     #[error("kubeadm {version} asks for the image {image}, but {reason}")]
     Image { version: String, image: String, reason: String },
     #[error("the image {image} is not in the store after its import")]
@@ -44,7 +57,11 @@ pub enum BundleError {
     #[error("{which} stands for several bundles: {}", .digests.join(", "))]
     Ambiguous { which: String, digests: Vec<String> },
     #[error("the manifest of {bundle} cannot be read")]
-    Manifest { bundle: PathBuf, #[source] source: serde_json::Error },
+    Manifest {
+        bundle: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
     #[error("{bundle} is damaged: {} of its files differ", .findings.len())]
     Damaged { bundle: String, findings: Vec<String> },
     #[error("{bundle} is used by {}", .users.join(", "))]
@@ -114,7 +131,9 @@ impl BundleError {
     fn is_interruption(&self) -> bool {
         matches!(
             self,
-            Self::Interrupted | Self::Command(CommandError::Cancelled { .. }) | Self::Busy(filelock::LockError::Cancelled { .. })
+            Self::Interrupted
+                | Self::Command(CommandError::Cancelled { .. })
+                | Self::Busy(filelock::LockError::Cancelled { .. })
         )
     }
 }
@@ -134,6 +153,7 @@ impl Explain for BundleError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 ("HOST_PERMISSION", 37)
             }
+            Self::Io { .. } => ("HOST_IO", 30),
             Self::NotWritable { .. } | Self::NotRoot => ("HOST_PERMISSION", 37),
             Self::SourceUnavailable { .. } => ("BUNDLE_NO_SOURCE", 39),
             Self::Checksum { .. } => ("BUNDLE_CHECKSUM", 40),
@@ -147,19 +167,25 @@ impl Explain for BundleError {
         match self.root() {
             Self::NotRoot => vec!["run it with sudo, keeping FLOTILLA_HOME if it is set".into()],
             Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a folder that you may write to".into()],
-            Self::DiskSpace { .. } => vec![
-                "free some space, or set FLOTILLA_HOME to a folder on a larger file system".into(),
-            ],
+            Self::DiskSpace { .. } => {
+                vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
+            }
             error if error.is_disk_full() => {
-                vec!["free some space and run the same command again: it goes on from what is finished".into()]
+                vec![
+                    "free some space and run the same command again: it goes on from what is finished".into(),
+                ]
             }
             Self::SourceUnavailable { missing, .. } => {
                 let mut hints: Vec<_> = missing.iter().map(|missing| missing.cure.clone()).collect();
-                hints.push("or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import".into());
+                hints.push(
+                    "or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import"
+                        .into(),
+                );
                 hints
             }
             Self::Checksum { .. } => vec![
-                "the file was not kept; if it fails again, something between here and upstream changes it".into(),
+                "the file was not kept; if it fails again, something between here and upstream changes it"
+                    .into(),
             ],
             Self::Library { .. } | Self::NoSuchFile { .. } => {
                 vec!["the packages differ from those in bundle/lock.toml: see docs/dev/bundles.md".into()]
@@ -170,6 +196,7 @@ impl Explain for BundleError {
                 vec![format!("remove and rebuild it: flotilla bundle remove {bundle}, flotilla bundle build")]
             }
             Self::InUse { .. } => vec!["delete those clusters first: flotilla delete -p NAME".into()],
+            Self::Interrupted => vec!["nothing of it is left: run the same command again".into()],
             error if error.is_interruption() => {
                 vec!["run the same command again: it goes on from what is finished".into()]
             }
@@ -182,7 +209,9 @@ impl Explain for BundleError {
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) if bytes >= 10 * unit => format!("{} {name}", bytes.saturating_add(unit / 2) / unit),
+        Some((name, unit)) if bytes >= 10 * unit => {
+            format!("{} {name}", bytes.saturating_add(unit / 2) / unit)
+        }
         Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
         None => format!("{bytes} bytes"),
     }

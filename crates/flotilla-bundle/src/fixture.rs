@@ -25,7 +25,8 @@ pub(crate) const DATABASE: &str = "store/io.containerd.metadata.v1.bolt/meta.db"
 pub(crate) fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let temporary = std::env::temp_dir();
-    let place = if memory.is_dir() && flotilla_linux::disk::is_writable(memory) { memory } else { &temporary };
+    let place =
+        if memory.is_dir() && flotilla_linux::disk::is_writable(memory) { memory } else { &temporary };
     tempfile::Builder::new().prefix("flotilla-bundle-test-").tempdir_in(place).unwrap()
 }
 
@@ -107,7 +108,8 @@ pub(crate) fn names_below(root: &Path) -> Vec<String> {
 /// What is directly in a folder, sorted.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let items = fs::read_dir(folder).unwrap().map(|item| item.unwrap().path());
-    let mut names: Vec<String> = items.map(|path: PathBuf| path.file_name().unwrap().display().to_string()).collect();
+    let mut names: Vec<String> =
+        items.map(|path: PathBuf| path.file_name().unwrap().display().to_string()).collect();
     names.sort();
     names
 }

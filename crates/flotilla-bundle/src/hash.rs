@@ -1,5 +1,6 @@
 //! SHA-256, as this crate writes it.
 
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,7 +9,10 @@ use sha2::{Digest, Sha256};
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
 }
 
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {

@@ -46,7 +46,8 @@ impl Image {
     /// Puts together what the name stands for. The versions kubeadm wants must be those of the parts.
     pub(crate) fn compose(name: &str, parts: &Parts) -> Result<Self> {
         let version = &parts.get("kubernetes").record.version;
-        let refuse = |reason: String| BundleError::Image { version: version.clone(), image: name.into(), reason };
+        let refuse =
+            |reason: String| BundleError::Image { version: version.clone(), image: name.into(), reason };
         let mut layer = Tree::default();
         let (part, tag, entrypoint, user) = match repository(name) {
             program @ ("kube-apiserver" | "kube-controller-manager" | "kube-scheduler" | "kube-proxy") => {
@@ -148,10 +149,12 @@ fn packet_filter(layer: &mut Tree, parts: &Parts) -> Result<()> {
     let root = userland.path("root");
     let plugins = format!("root/usr/lib/{}/xtables/", elf::multiarch());
     let mut files: Vec<PathBuf> = vec!["usr/sbin/nft".into(), "usr/sbin/xtables-nft-multi".into()];
-    files.extend(userland.record.files.iter().filter(|entry| entry.path.starts_with(&plugins)).map(|entry| {
-        let inside = entry.path.strip_prefix("root/").unwrap_or(&entry.path);
-        PathBuf::from(inside)
-    }));
+    files.extend(userland.record.files.iter().filter(|entry| entry.path.starts_with(&plugins)).map(
+        |entry| {
+            let inside = entry.path.strip_prefix("root/").unwrap_or(&entry.path);
+            PathBuf::from(inside)
+        },
+    ));
     let programs: Vec<PathBuf> = files.iter().filter(|file| !root.join(file).is_symlink()).cloned().collect();
     files.extend(elf::libraries(&root, programs)?);
     for file in files {

@@ -113,9 +113,10 @@ fn difference(expected: &Kind, actual: &Kind) -> Option<String> {
         (Kind::File { sha256: want, .. }, Kind::File { sha256: have, .. }) if want != have => {
             Some("its content changed".into())
         }
-        (Kind::File { mode: want, .. } | Kind::Dir { mode: want }, Kind::File { mode: have, .. } | Kind::Dir { mode: have })
-            if want != have && std::mem::discriminant(expected) == std::mem::discriminant(actual) =>
-        {
+        (
+            Kind::File { mode: want, .. } | Kind::Dir { mode: want },
+            Kind::File { mode: have, .. } | Kind::Dir { mode: have },
+        ) if want != have && std::mem::discriminant(expected) == std::mem::discriminant(actual) => {
             Some(format!("mode {have:o} instead of {want:o}"))
         }
         (Kind::Link { target: want }, Kind::Link { target: have }) => {
@@ -189,14 +190,21 @@ mod tests {
 
     #[test]
     fn a_flipped_byte_a_missing_and_an_added_file_are_named() {
-        assert_eq!(findings_after(|p| fs::write(p.join("bin/tool"), "tOol").unwrap()), ["bin/tool: its content changed"]);
+        assert_eq!(
+            findings_after(|p| fs::write(p.join("bin/tool"), "tOol").unwrap()),
+            ["bin/tool: its content changed"]
+        );
         assert_eq!(findings_after(|p| fs::remove_file(p.join("bin/other")).unwrap()), ["bin/other: missing"]);
-        assert_eq!(findings_after(|p| fs::write(p.join("extra"), "").unwrap()), ["extra: not part of the bundle"]);
+        assert_eq!(
+            findings_after(|p| fs::write(p.join("extra"), "").unwrap()),
+            ["extra: not part of the bundle"]
+        );
     }
 
     #[test]
     fn a_changed_mode_link_or_type_is_named() {
-        let chmod = |p: &Path| fs::set_permissions(p.join("bin/tool"), PermissionsExt::from_mode(0o600)).unwrap();
+        let chmod =
+            |p: &Path| fs::set_permissions(p.join("bin/tool"), PermissionsExt::from_mode(0o600)).unwrap();
         assert_eq!(findings_after(chmod), ["bin/tool: mode 600 instead of 644"]);
         let relink = |p: &Path| {
             fs::remove_file(p.join("bin/link")).unwrap();
@@ -214,7 +222,14 @@ mod tests {
     fn a_pipe_or_a_file_in_the_place_of_something_is_a_finding() {
         let pipe = |p: &Path| {
             fs::remove_file(p.join("bin/tool")).unwrap();
-            rustix::fs::mknodat(rustix::fs::CWD, p.join("bin/tool"), rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                p.join("bin/tool"),
+                rustix::fs::FileType::Fifo,
+                0o644.into(),
+                0,
+            )
+            .unwrap();
         };
         assert_eq!(findings_after(pipe), ["bin/tool: something else is in its place"]);
         let file = |p: &Path| {

@@ -181,20 +181,22 @@ mod tests {
 
     #[test]
     fn an_unknown_field_is_refused_wherever_it_is() {
-        type At = fn(&mut toml::Table) -> &mut toml::Table;
-        fn below<'a>(table: &'a mut toml::Table, path: &[&str]) -> &'a mut toml::Table {
-            path.iter().fold(table, |table, name| table[*name].as_table_mut().unwrap())
-        }
-        let places: [At; 6] = [
-            |lock| lock,
-            |lock| below(lock, &["release", "v1.37.1"]),
-            |lock| below(lock, &["go", "etcd"]),
-            |lock| below(lock, &["go", "etcd", "versions", "v3.7.0"]),
-            |lock| below(lock, &["pause"]),
-            |lock| below(lock, &["userland"]),
+        let lock = compiled_in();
+        let etcd = &lock.release[&lock.default].etcd;
+        let places: [&[&str]; 6] = [
+            &[],
+            &["release", &lock.default],
+            &["go", "etcd"],
+            &["go", "etcd", "versions", etcd],
+            &["pause"],
+            &["userland"],
         ];
         for place in places {
-            let error = parse_changed(|lock| drop(place(lock).insert("surprise".into(), 1.into()))).unwrap_err();
+            let add = |lock: &mut toml::Table| {
+                let table = place.iter().fold(lock, |table, name| table[*name].as_table_mut().unwrap());
+                table.insert("surprise".into(), 1.into());
+            };
+            let error = parse_changed(add).unwrap_err();
             let LockError::Syntax(source) = error else { panic!("{error}") };
             assert!(source.to_string().contains("surprise"), "{source}");
         }
@@ -209,9 +211,15 @@ mod tests {
 
     #[test]
     fn everything_that_is_named_must_be_pinned() {
-        for (component, version) in
-            [("kubernetes", "v1.37.1"), ("etcd", "v3.7.0"), ("coredns", "v1.14.6"), ("runc", "v1.5.2")]
-        {
+        let lock = compiled_in();
+        let release = &lock.release[&lock.default];
+        let named = [
+            ("kubernetes", &lock.default),
+            ("etcd", &release.etcd),
+            ("coredns", &release.coredns),
+            ("runc", &lock.tools["runc"]),
+        ];
+        for (component, version) in named {
             let unpin = |lock: &mut toml::Table| {
                 let versions = lock["go"][component]["versions"].as_table_mut().unwrap();
                 versions.remove(version).expect("the lock file has this version");
@@ -220,7 +228,8 @@ mod tests {
             let expected = format!("the lock file names {component} {version} but has no pin for it");
             assert_eq!(error.to_string(), expected);
         }
-        let error = parse_changed(|lock| drop(lock["go"].as_table_mut().unwrap().remove("crictl"))).unwrap_err();
+        let error =
+            parse_changed(|lock| drop(lock["go"].as_table_mut().unwrap().remove("crictl"))).unwrap_err();
         assert!(matches!(error, LockError::Unpinned { .. }), "{error}");
     }
 
@@ -235,9 +244,13 @@ mod tests {
     #[test]
     fn a_version_stands_for_the_release_of_its_minor() {
         let lock = compiled_in();
-        assert_eq!(lock.release_like("v1.37.9-5+0123456789abcd").unwrap(), "v1.37.1");
-        assert_eq!(lock.release_like("v1.36.0").unwrap(), "v1.36.4");
-        assert!(matches!(lock.release_like("v1.3.1"), Err(LockError::UnknownVersion { .. })));
+        for release in lock.release.keys() {
+            let (minor, _) = release.rsplit_once('.').unwrap();
+            assert_eq!(lock.release_like(&format!("{minor}.99-5+0123456789abcd")).unwrap(), release);
+            let shorter = &minor[..minor.len() - 1]; // v1.3 is not v1.37
+            let error = lock.release_like(&format!("{shorter}.1")).unwrap_err();
+            assert!(matches!(error, LockError::UnknownVersion { .. }), "{error}");
+        }
     }
 
     #[test]
@@ -248,7 +261,15 @@ mod tests {
             assert_eq!(components[0].name, "userland", "runc links a library of it");
             let names: BTreeSet<&str> = components.iter().map(|component| component.name.as_str()).collect();
             let wanted = [
-                "userland", "pause", "kubernetes", "etcd", "coredns", "containerd", "runc", "cni-plugins", "crictl",
+                "userland",
+                "pause",
+                "kubernetes",
+                "etcd",
+                "coredns",
+                "containerd",
+                "runc",
+                "cni-plugins",
+                "crictl",
             ];
             assert_eq!(names, BTreeSet::from(wanted), "{version}");
             assert_eq!(components.len(), names.len(), "{version}");
@@ -285,7 +306,9 @@ mod tests {
         let pinned: BTreeSet<_> = lock
             .go
             .iter()
-            .flat_map(|(name, component)| component.versions.keys().map(|version| (name.clone(), version.clone())))
+            .flat_map(|(name, component)| {
+                component.versions.keys().map(|version| (name.clone(), version.clone()))
+            })
             .collect();
         assert_eq!(pinned, used);
     }

@@ -101,7 +101,8 @@ impl Shelf {
 
     fn foreign(&self, request: &Request) -> Option<Made> {
         let wanted = request.kubernetes.as_deref().filter(|_| request.source == SourceChoice::Auto)?;
-        let found = self.list().ok()?.bundles.into_iter().find(|bundle| bundle.manifest.kubernetes == with_v(wanted));
+        let found =
+            self.list().ok()?.bundles.into_iter().find(|bundle| bundle.manifest.kubernetes == with_v(wanted));
         found.map(|bundle| Made { bundle, outcome: Outcome::Kept, current: false })
     }
 
@@ -116,7 +117,9 @@ impl Shelf {
         let mut components = Component::of_release(&self.lock, release)?;
         let kubernetes = components.iter_mut().find(|component| component.name == "kubernetes");
         let kubernetes = kubernetes.expect("every release has Kubernetes");
-        let Kind::Go { how, .. } = kubernetes.kind.clone() else { unreachable!("Kubernetes is a Go component") };
+        let Kind::Go { how, .. } = kubernetes.kind.clone() else {
+            unreachable!("Kubernetes is a Go component")
+        };
         kubernetes.version.clone_from(&checkout.version);
         kubernetes.kind = Kind::Checkout { how, checkout };
         Ok(components)
@@ -156,8 +159,8 @@ impl Shelf {
         for component in components {
             cache.ensure(component, source, &mut parts, reporter)?;
         }
-        let shelf = self.bundles();
-        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&shelf).at("make", &shelf)?;
+        let bundles = self.bundles();
+        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&bundles).at("make", &bundles)?;
         let start = |(name, title, seconds): (&str, &str, u64)| {
             Step::start(reporter, name, title, Some(Duration::from_secs(seconds)))
         };
@@ -185,9 +188,11 @@ impl Shelf {
             done += bytes;
             step.progress(done, None, flotilla_engine::Unit::Bytes, "");
         })?;
-        let within = |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));
+        let within =
+            |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));
         let on_disk = disk::allocated_bytes(work.path()).at("read", work.path())?;
-        let sizes = Sizes { bin: within("bin/"), rootfs: within("rootfs/"), store: within("store/"), on_disk };
+        let sizes =
+            Sizes { bin: within("bin/"), rootfs: within("rootfs/"), store: within("store/"), on_disk };
         let mut manifest = Manifest {
             format: manifest::FORMAT,
             digest: String::new(),
@@ -211,14 +216,17 @@ impl Shelf {
     /// Gives a finished folder its name, in one step. A bundle with that content stays as it is.
     pub(crate) fn put_on_shelf(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
         let path = self.bundles().join(&manifest.digest);
-        let text = serde_json::to_vec(&manifest).expect("a manifest is plain data");
+        let write = |folder: &Path, manifest: &Manifest| {
+            let text = serde_json::to_vec(manifest).expect("a manifest is plain data");
+            durable::write(&folder.join(manifest::FILE), &text, &self.bundles(), UNFINISHED)
+        };
         if path.exists() {
             // Its own databases and dates are as good; only the recipe may be a newer one.
             let kept = Manifest { recipe: manifest.recipe, ..Manifest::load(&path)? };
-            durable::write(&path.join(manifest::FILE), &serde_json::to_vec(&kept).expect("plain data"))?;
+            write(&path, &kept)?;
             return Ok(Bundle { path, manifest: kept });
         }
-        durable::write(&work.join(manifest::FILE), &text)?;
+        write(work, &manifest)?;
         durable::sync_file_system(work)?;
         fs::rename(work, &path).at("write", &path)?;
         Ok(Bundle { path, manifest })

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::error::{At, BundleError, Result};
 use crate::inventory::{self, Entry, Kind as EntryKind};
-use crate::source::{Component, Provenance, Source};
+use crate::source::{Component, Provenance, Source, Workplace};
 use crate::{hash, recipe};
 
 const RECORD: &str = "part.json";
@@ -126,9 +126,13 @@ impl PartCache {
             fs::remove_dir_all(folder).at("remove", folder)?;
         }
         let work = self.work_folder()?;
-        let files = work.path().join(FILES);
-        fs::create_dir(&files).at("make", &files)?;
-        let provenance = source.provide(component, parts, &files, step)?;
+        let (files, scratch) = (work.path().join(FILES), work.path().join("scratch"));
+        for folder in [&files, &scratch] {
+            fs::create_dir(folder).at("make", folder)?;
+        }
+        let at = Workplace { files: &files, scratch: &scratch };
+        let provenance = source.provide(component, parts, &at, step)?;
+        fs::remove_dir_all(&scratch).at("remove", &scratch)?;
         settle(&files)?;
         let record = Record {
             name: component.name.clone(),
@@ -199,7 +203,11 @@ fn settle(root: &Path) -> Result<()> {
 }
 
 /// The lock file's checksum of the compiled-in files, checked before they are built from.
-pub(crate) fn check_recipe(component: &Component, files: &[recipe::RecipeFile], expected: &str) -> Result<()> {
+pub(crate) fn check_recipe(
+    component: &Component,
+    files: &[recipe::RecipeFile],
+    expected: &str,
+) -> Result<()> {
     let actual = recipe::digest(files);
     if actual == expected {
         return Ok(());

@@ -73,7 +73,8 @@ impl Shelf {
             }
         }
         listing.bundles.sort_by(|a, b| {
-            let key = |bundle: &Bundle| (numbers(&bundle.manifest.kubernetes), bundle.manifest.created.clone());
+            let key =
+                |bundle: &Bundle| (numbers(&bundle.manifest.kubernetes), bundle.manifest.created.clone());
             key(b).cmp(&key(a))
         });
         Ok(listing)
@@ -89,7 +90,8 @@ impl Shelf {
         if let Some(found) = bundles.iter().position(is_version) {
             return Ok(bundles.swap_remove(found));
         }
-        bundles.retain(|bundle| digest.len() >= SHORTEST_DIGEST && bundle.manifest.digest.starts_with(digest));
+        bundles
+            .retain(|bundle| digest.len() >= SHORTEST_DIGEST && bundle.manifest.digest.starts_with(digest));
         match bundles.len() {
             0 => Err(BundleError::NotFound { which: which.to_owned() }),
             1 => Ok(bundles.swap_remove(0)),
@@ -125,8 +127,9 @@ impl Shelf {
 
     /// Removes a bundle that no cluster uses; one whose manifest cannot be read, too. Gives its digest.
     pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
-        let _lock = self.acquire("remove a bundle", reporter)?;
+        // A wrong name is told before anything is made or waited for.
         let digest = self.name_of(which)?;
+        let _lock = self.acquire("remove a bundle", reporter)?;
         let users = self.users(&digest)?;
         if !users.is_empty() {
             return Err(BundleError::InUse { bundle: digest, users });
@@ -190,7 +193,9 @@ impl Shelf {
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
         let lock = FileLock::acquire_unless(&path, &holder, &self.cancel, |holder| {
             let text = match holder {
-                Some(holder) => format!("waiting for process {} to {} (since {})", holder.pid, holder.what, holder.since),
+                Some(holder) => {
+                    format!("waiting for process {} to {} (since {})", holder.pid, holder.what, holder.since)
+                }
                 None => "waiting for another flotilla".to_owned(),
             };
             reporter.report(flotilla_engine::Event::Note { text });
@@ -215,7 +220,9 @@ impl Shelf {
 /// What is in a folder. Nothing is in one that is not there, nor in a file.
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(Vec::new())
+        }
         items => Ok(items.at("read", path)?.filter_map(|item| item.ok().map(|item| item.path())).collect()),
     }
 }

@@ -25,9 +25,15 @@ pub struct Component {
 
 #[derive(Debug, Clone)]
 pub enum Kind {
-    Go { how: GoComponent, pin: GoPin },
+    Go {
+        how: GoComponent,
+        pin: GoPin,
+    },
     /// Kubernetes as it is in a folder of the person's, not as the lock file pins it.
-    Checkout { how: GoComponent, checkout: Checkout },
+    Checkout {
+        how: GoComponent,
+        checkout: Checkout,
+    },
     Pause(Pause),
     Userland(Userland),
 }
@@ -65,8 +71,23 @@ pub trait Source: Sync {
     /// The programs that leave their mark in a part of this kind, with their versions: another one, another part.
     fn tools(&self, component: &Component) -> BTreeMap<String, String>;
 
-    /// Puts the component's files into the empty folder `into`. `parts` are those provided before it.
-    fn provide(&self, component: &Component, parts: &Parts, into: &Path, step: &Step<'_>) -> Result<Provenance>;
+    /// Makes the component's files. `parts` are those provided before it.
+    fn provide(
+        &self,
+        component: &Component,
+        parts: &Parts,
+        at: &Workplace<'_>,
+        step: &Step<'_>,
+    ) -> Result<Provenance>;
+}
+
+/// Two empty folders for the making of a part.
+#[derive(Debug, Clone, Copy)]
+pub struct Workplace<'a> {
+    /// What is in it in the end is the part.
+    pub files: &'a Path,
+    /// For everything on the way. Thrown away afterwards, also when we are killed.
+    pub scratch: &'a Path,
 }
 
 impl Component {

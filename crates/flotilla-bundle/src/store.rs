@@ -54,7 +54,8 @@ pub(crate) fn make(
     for folder in [&run, &scratch] {
         fs::create_dir(folder).at("make", folder)?;
     }
-    let bind = |source: &Path, target: &str| Bind { source: source.into(), target: target.into(), read_only: false };
+    let bind =
+        |source: &Path, target: &str| Bind { source: source.into(), target: target.into(), read_only: false };
     let spec = Spec {
         root: rootfs.to_owned(),
         scratch,
@@ -66,13 +67,16 @@ pub(crate) fn make(
     };
     let (stdin, stays_open) = io::pipe().at("open", Path::new("a pipe"))?;
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| sandbox::command(&spec).stdin(OwnedFd::from(stdin).into()).cancel(cancel).run());
+        let server =
+            scope.spawn(|| sandbox::command(&spec).stdin(OwnedFd::from(stdin).into()).cancel(cancel).run());
         let client = Client { ctr: parts.get("containerd").path("ctr"), run: &run, cancel };
-        let imported = client.wait_until_ready(|| server.is_finished()).and_then(|()| client.import_all(images, work, step));
+        let imported = client
+            .wait_until_ready(|| server.is_finished())
+            .and_then(|()| client.import_all(images, work, step));
         drop(stays_open);
-        let served = server.join().expect("the thread that runs containerd does not panic");
+        let ended = server.join().expect("the thread that runs containerd does not panic");
         // containerd's own end explains more than the failure to talk to it.
-        served?;
+        ended?;
         imported
     })?;
     for path in RUNTIME_ONLY.map(|path| store.join(path)) {
@@ -115,7 +119,10 @@ impl Client<'_> {
             step.progress(done, Some(images.len() as u64), Unit::Images, &image.name);
             let archive = work.join("image.tar");
             image.write_archive(&archive)?;
-            self.ctr().args(["images", "import", "--local", "--discard-unpacked-layers"]).arg(&archive).run()?;
+            self.ctr()
+                .args(["images", "import", "--local", "--discard-unpacked-layers"])
+                .arg(&archive)
+                .run()?;
             fs::remove_file(&archive).at("remove", &archive)?;
         }
         self.wait_until_known(images)?;

@@ -16,11 +16,19 @@ pub(crate) struct Tree(BTreeMap<PathBuf, Node>);
 
 #[derive(Debug, Clone)]
 enum Node {
-    Dir { mode: u32 },
+    Dir {
+        mode: u32,
+    },
     /// A copy of (on disk: a hard link to) another file, whose mode it has.
-    File { source: PathBuf },
-    Text { bytes: Vec<u8> },
-    Link { target: PathBuf },
+    File {
+        source: PathBuf,
+    },
+    Text {
+        bytes: Vec<u8>,
+    },
+    Link {
+        target: PathBuf,
+    },
 }
 
 impl Tree {

@@ -6,7 +6,11 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Asks until there is an answer, for as long as `within`; then gives what the last try said.
 #[expect(clippy::disallowed_methods, reason = "the one polling loop of this crate")]
-pub(crate) fn until<T, E>(within: Duration, mut ask: impl FnMut() -> Result<T, E>, give_up: impl Fn(&E) -> bool) -> Result<T, E> {
+pub(crate) fn until<T, E>(
+    within: Duration,
+    mut ask: impl FnMut() -> Result<T, E>,
+    give_up: impl Fn(&E) -> bool,
+) -> Result<T, E> {
     let start = Instant::now();
     loop {
         match ask() {

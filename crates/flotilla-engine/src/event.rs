@@ -15,12 +15,33 @@ use serde::Serialize;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The steps to come and how long they are expected to take all together.
-    Plan { steps: Vec<String>, expected: Option<Duration> },
-    StepStarted { step: String, title: String, expected: Option<Duration> },
-    StepProgress { step: String, done: u64, total: Option<u64>, unit: Unit, detail: String },
-    StepDone { step: String, took: Duration, outcome: Outcome },
-    Note { text: String },
-    Warning { text: String },
+    Plan {
+        steps: Vec<String>,
+        expected: Option<Duration>,
+    },
+    StepStarted {
+        step: String,
+        title: String,
+        expected: Option<Duration>,
+    },
+    StepProgress {
+        step: String,
+        done: u64,
+        total: Option<u64>,
+        unit: Unit,
+        detail: String,
+    },
+    StepDone {
+        step: String,
+        took: Duration,
+        outcome: Outcome,
+    },
+    Note {
+        text: String,
+    },
+    Warning {
+        text: String,
+    },
 }
 
 /// What a step's progress counts.

@@ -115,7 +115,8 @@ fn components() -> Vec<ComponentRecord> {
         sha256: hash::hex(&Sha256::digest(name)),
         pinned,
     };
-    let kubernetes = Provenance::GoModule { module: "k8s.io/kubernetes@v1.30.0".into(), sum: "h1:made-up=".into() };
+    let kubernetes =
+        Provenance::GoModule { module: "k8s.io/kubernetes@v1.30.0".into(), sum: "h1:made-up=".into() };
     let pause = Provenance::OwnProgram { recipe: "made up".into() };
     let userland = Provenance::Debian { packages: vec![package("bash", true), package("mount", false)] };
     let record = |name: &str, version: &str, provenance, bytes| ComponentRecord {

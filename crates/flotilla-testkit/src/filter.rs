@@ -3,16 +3,17 @@
 use std::path::Path;
 
 /// `#` stands for a digit, `*` for digits.
-const PATTERNS: [(&str, &str); 9] = [
+const PATTERNS: [(&str, &str); 10] = [
     ("####-##-##T##:##:##.*Z", "[TIME]"),
     ("####-##-##T##:##:##Z", "[TIME]"),
     ("##:##:## UTC", "[TIME]"),
     ("process * ", "process [PID] "),
-    ("\"id\":\"*-", "\"id\":\"[PID]-"),
+    ("\"id\":\"*-*\"", "\"id\":\"[ID]\""),
     ("\"seconds\":\"*.#\"", "\"seconds\":\"[DURATION]\""),
     ("done in *.# s", "done in [DURATION]"),
     ("done in * s", "done in [DURATION]"),
     ("(*.# s)", "([DURATION])"),
+    ("(* s)", "([DURATION])"),
 ];
 
 /// What a digest is long, in full and as people see it.
@@ -71,11 +72,12 @@ fn without_digests(text: &str) -> String {
     };
     // Each piece ends with the one character that ends its word.
     let pieces = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
-    pieces.map(|piece| {
-        let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        if is_digest(word) { piece.replacen(word, "[DIGEST]", 1) } else { piece.to_owned() }
-    })
-    .collect()
+    pieces
+        .map(|piece| {
+            let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+            if is_digest(word) { piece.replacen(word, "[DIGEST]", 1) } else { piece.to_owned() }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -88,7 +90,10 @@ mod tests {
         let of = |text: &str| filter.apply(text);
         assert_eq!(of("/tmp/flotilla-home-x/flotilla"), "[HOME]/flotilla");
         assert_eq!(of("2026-11-16T00:41:39Z, 2026-11-16T00:41:39.123Z"), "[TIME], [TIME]");
-        assert_eq!(of("waiting for process 4711 to (since 10:00:00 UTC)"), "waiting for process [PID] to (since [TIME])");
+        assert_eq!(
+            of("waiting for process 4711 to (since 10:00:00 UTC)"),
+            "waiting for process [PID] to (since [TIME])"
+        );
         assert_eq!(of("done in 0.4 s, 3 steps"), "done in [DURATION], 3 steps");
         let digest = "deef2ae31254f1becf5f184baaebb37bfde5a02e07a78a7ca7450d5ae24cf740";
         assert_eq!(of(&format!("sha256:{digest}\nis {}", &digest[..12])), "sha256:[DIGEST]\nis [DIGEST]");

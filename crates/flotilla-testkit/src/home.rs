@@ -15,8 +15,8 @@ use crate::terminal;
 
 /// A person's home with nothing in it, and the program under test. Gone when dropped.
 ///
-/// The program sees of our environment only PATH, and is told that HOME is this folder and FLOTILLA_HOME one below
-/// it. Both can be set otherwise.
+/// The program sees of our environment only PATH, and is told that HOME is this folder and `FLOTILLA_HOME` one
+/// below it. All three can be set otherwise.
 #[derive(Debug)]
 pub struct Home {
     program: PathBuf,
@@ -26,9 +26,13 @@ pub struct Home {
 
 impl Home {
     /// A new home for this program: `Home::new(env!("CARGO_BIN_EXE_flotilla"))`.
-    #[expect(clippy::disallowed_methods, reason = "tests give the programs of the machine to the one under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests give the programs of the machine to the one under test"
+    )]
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        let folder = tempfile::Builder::new().prefix("flotilla-home-").tempdir().expect("a folder for a test");
+        let folder =
+            tempfile::Builder::new().prefix("flotilla-home-").tempdir().expect("a folder for a test");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let env = vec![
             ("PATH".into(), path),
@@ -104,7 +108,8 @@ impl Home {
 
     /// Runs the program with its standard output going to this file, as in `flotilla … > FILE`.
     pub fn run_into_file(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>, file: &Path) -> Ran {
-        let file = File::options().write(true).create(true).truncate(true).open(file).expect("a file to write to");
+        let file =
+            File::options().write(true).create(true).truncate(true).open(file).expect("a file to write to");
         self.run_into(args, file)
     }
 
@@ -123,7 +128,10 @@ impl Home {
         terminal::run(columns, command, self.filter())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "tests want the exit status, not an error, and signal the program")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests want the exit status, not an error, and signal the program"
+    )]
     fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));

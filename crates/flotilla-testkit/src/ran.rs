@@ -21,12 +21,14 @@ pub struct Ran {
 impl Ran {
     /// Standard output as one JSON value.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("stdout is not JSON: {error}\n{self}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("stdout is not JSON: {error}\n{self}"))
     }
 
     /// Standard output as one JSON value a line.
     pub fn events(&self) -> Vec<Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error}\n{self}"));
+        let parse =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error}\n{self}"));
         self.stdout.lines().map(parse).collect()
     }
 

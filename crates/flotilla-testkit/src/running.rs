@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::ran::Ran;
 
 /// No program in a test takes as long, however busy the machine is.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A program that runs while the test goes on.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Running {
 
     /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT).expect("the program is there: nobody waited for it");
+        kill_process(Pid::from_child(&self.child), Signal::INT)
+            .expect("the program is there: nobody waited for it");
     }
 
     /// Waits for its end.
@@ -142,8 +143,11 @@ impl Collected {
 
     /// The state once it is so; nothing if that takes too long.
     fn wait_until(&self, so: impl Fn(&State) -> bool) -> Option<MutexGuard<'_, State>> {
-        let (state, waited) =
-            self.0.1.wait_timeout_while(self.lock(), LIMIT, |state| !so(state)).expect("a reader does not panic");
+        let (state, waited) = self
+            .0
+            .1
+            .wait_timeout_while(self.lock(), LIMIT, |state| !so(state))
+            .expect("a reader does not panic");
         (!waited.timed_out()).then_some(state)
     }
 }

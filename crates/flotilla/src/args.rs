@@ -19,10 +19,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Manage bundles: everything a node needs, in one verified folder
-    #[command(subcommand, after_help = "Examples:\n  \
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  \
         flotilla bundle build                         build the newest Kubernetes that this flotilla knows\n  \
         flotilla bundle show v1.37.1                  see what is in it, and from where\n  \
-        flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network")]
+        flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network"
+    )]
     Bundle(BundleCommand),
     Version(VersionArgs),
     Completion(CompletionArgs),
@@ -180,7 +183,9 @@ impl Cli {
             Command::Bundle(command) => match command {
                 BundleCommand::Build(args) => args.output,
                 BundleCommand::List(output) => *output,
-                BundleCommand::Show(args) | BundleCommand::Verify(args) | BundleCommand::Remove(args) => args.output,
+                BundleCommand::Show(args) | BundleCommand::Verify(args) | BundleCommand::Remove(args) => {
+                    args.output
+                }
                 BundleCommand::Export(args) => args.output,
                 BundleCommand::Import(args) => args.output,
             },

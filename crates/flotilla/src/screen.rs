@@ -41,7 +41,9 @@ impl Screen {
     pub(crate) fn new(output: Output, settings: &Settings) -> Self {
         let reader = match output {
             Output::Json => Reader::Json(events::CloudEvents::default()),
-            Output::Text if settings.progress && io::stderr().is_terminal() => Reader::Bars(bars::Bars::new()),
+            Output::Text if settings.progress && io::stderr().is_terminal() => {
+                Reader::Bars(bars::Bars::new())
+            }
             Output::Text => Reader::Lines(lines::Lines::default()),
         };
         Self { settings: settings.clone(), reader, lost: Mutex::default() }
@@ -79,20 +81,22 @@ impl Screen {
         self.line(&serde_json::to_string_pretty(value).expect("what we print is plain data"));
     }
 
-    /// Something a person may want to know beside the data.
-    pub(crate) fn note(&self, text: &str) {
-        write_to(anstream::stderr(), text);
+    /// Something a person may want to know beside the data, and what can be done about it.
+    pub(crate) fn note(&self, text: &str, hint: &str) {
+        self.say(&format!("{text}\n{HINT}hint{HINT:#}: {hint}"));
     }
 
     /// Something that is wrong beside the data. On stderr even with `-o json`: stdout is for the data alone.
-    pub(crate) fn warning(&self, text: &str) {
-        self.note(&format!("{WARNING}warning{WARNING:#}: {text}"));
+    pub(crate) fn warning(&self, text: &str, hint: &str) {
+        self.note(&format!("{WARNING}warning{WARNING:#}: {text}"), hint);
     }
 
     /// The end of a command that went well, unless its data did not arrive where it was sent.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         match self.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(source) => Err(BundleError::Io { action: "write to", path: "standard output".into(), source }.into()),
+            Some(source) => {
+                Err(BundleError::Io { action: "write to", path: "standard output".into(), source }.into())
+            }
             None => Ok(()),
         }
     }
@@ -111,23 +115,23 @@ impl Screen {
 
     /// `error[CODE]: …`, then the causes, the details and what can be done.
     pub(crate) fn failure(&self, failure: &Failure) {
-        match &self.reader {
-            Reader::Json(events) => return events.failure(failure),
-            Reader::Bars(bars) => bars.clear(),
-            Reader::Lines(_) => {}
+        if let Reader::Json(events) = &self.reader {
+            return events.failure(failure);
         }
         let chain = failure.chain();
-        let mut text = format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0]);
-        for cause in &chain[1..] {
-            text.push_str(&format!("\n  caused by: {cause}"));
+        let mut lines = vec![format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0])];
+        lines.extend(chain[1..].iter().map(|cause| format!("  caused by: {cause}")));
+        lines.extend(failure.details.iter().map(|detail| format!("    {detail}")));
+        lines.extend(failure.hints().iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}")));
+        self.say(&lines.join("\n"));
+    }
+
+    /// Writes to stderr, where there may be bars.
+    fn say(&self, text: &str) {
+        if let Reader::Bars(bars) = &self.reader {
+            bars.clear();
         }
-        for line in &failure.details {
-            text.push_str(&format!("\n    {line}"));
-        }
-        for hint in failure.hints() {
-            text.push_str(&format!("\n{HINT}hint{HINT:#}: {hint}"));
-        }
-        self.note(&text);
+        write_to(anstream::stderr(), text);
     }
 }
 

@@ -16,7 +16,7 @@ mod cli {
     mod verify;
     mod version;
 
-    use flotilla_testkit::{Home, bundles};
+    use flotilla_testkit::{Home, Ran, bundles};
 
     /// A home with nothing in it.
     fn home() -> Home {
@@ -30,7 +30,16 @@ mod cli {
         (home, digest)
     }
 
+    /// A run without the events that tell how far it has come: how many there are is up to the clock.
+    fn without_progress(ran: &Ran) -> String {
+        const PROGRESS: &str = "dev.flotilla.step.progress";
+        assert!(ran.events().iter().any(|event| event["type"] == PROGRESS), "no progress:\n{ran}");
+        let text = ran.to_string();
+        text.lines().filter(|line| !line.contains(PROGRESS)).collect::<Vec<_>>().join("\n")
+    }
+
     /// Importing and building are for root. Says so where a test is skipped.
+    #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     fn may_be_root() -> bool {
         let root = flotilla_testkit::is_root();
         if !root {

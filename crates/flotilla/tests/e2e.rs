@@ -3,10 +3,14 @@
 //! They need root and a bundle in the person's own state folder, which is built if it is not there (15 minutes) and
 //! otherwise only read. Everything that is changed is a copy made of hard links in a folder of the test's own.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 #[path = "e2e/archive.rs"]
 mod archive;
 #[path = "e2e/boot.rs"]
 mod boot;
+#[path = "e2e/contents.rs"]
+mod contents;
 #[path = "e2e/damage.rs"]
 mod damage;
 #[path = "e2e/disk.rs"]
@@ -15,5 +19,3 @@ mod disk;
 mod interruption;
 #[path = "e2e/lab.rs"]
 mod lab;
-#[path = "e2e/contents.rs"]
-mod contents;

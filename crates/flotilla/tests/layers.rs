@@ -17,7 +17,8 @@ const ALLOWED: [(&str, &[&str]); 6] = [
 
 #[test]
 fn crates_use_only_what_the_architecture_allows() {
-    let metadata = Command::new(env!("CARGO")).args(["metadata", "--no-deps", "--format-version=1"]).run().unwrap();
+    let metadata =
+        Command::new(env!("CARGO")).args(["metadata", "--no-deps", "--format-version=1"]).run().unwrap();
     let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();

@@ -18,8 +18,10 @@ pub(super) fn lock(file: &mut LockFile) -> Result<()> {
     let apt = Apt::new(scratch.path().join("apt"), Clients::default())?;
     let unseen = Mutex::new(Vec::<Event>::new());
     let debs = apt.download(&file.read()?.userland.packages, &[], &Step::start(&unseen, "apt", "", None))?;
-    let mut pins: Vec<DebPin> =
-        debs.into_iter().map(|deb| DebPin { name: deb.name, version: deb.version, sha256: deb.sha256 }).collect();
+    let mut pins: Vec<DebPin> = debs
+        .into_iter()
+        .map(|deb| DebPin { name: deb.name, version: deb.version, sha256: deb.sha256 })
+        .collect();
     pins.sort_by(|a, b| a.name.cmp(&b.name));
     println!("userland: {} packages", pins.len());
     file.set(&["userland"], "pin", render(&pins))

@@ -9,6 +9,7 @@ use std::path::Path;
 use flotilla_engine::Unit;
 use flotilla_engine::event::{Outcome, Reporter, Step};
 use tar::{EntryType, Header};
+use tempfile::TempPath;
 
 use crate::error::{At, BundleError, Result};
 use crate::hash::Hashed;
@@ -21,9 +22,12 @@ impl Shelf {
     pub fn export(&self, bundle: &Bundle, file: &Path, reporter: &dyn Reporter) -> Result<()> {
         let step = Step::start(reporter, "export", format!("writing {}", file.display()), None);
         let total = inventory::bytes(&bundle.manifest.files);
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut out = tempfile::Builder::new().prefix(".flotilla-export-").tempfile_in(folder).at("write", file)?;
-        let mut zstd = zstd::Encoder::new(io::BufWriter::new(out.as_file_mut()), 3).at("write", file)?;
+        // Not a random name: what a killed run leaves is written over by the next.
+        let mut unfinished = file.as_os_str().to_owned();
+        unfinished.push(".part");
+        let unfinished = TempPath::try_from_path(unfinished).at("write", file)?;
+        let mut out = File::create(&unfinished).at("write", file)?;
+        let mut zstd = zstd::Encoder::new(io::BufWriter::new(&mut out), 3).at("write", file)?;
         // The manifest vouches for every file, this for the manifest.
         zstd.include_checksum(true).at("write", file)?;
         let mut tar = tar::Builder::new(zstd);
@@ -39,15 +43,18 @@ impl Shelf {
             let whole = append_entry(&mut tar, &bundle.path, entry, &mut written);
             if !whole.at("pack", &bundle.path.join(&entry.path))? {
                 let findings = vec![format!("{}: its content changed", entry.path)];
-                return Err(BundleError::Damaged { bundle: bundle.manifest.short_digest().to_owned(), findings });
+                return Err(BundleError::Damaged {
+                    bundle: bundle.manifest.short_digest().to_owned(),
+                    findings,
+                });
             }
             done += inventory::bytes([entry]);
             step.progress(done, Some(total), Unit::Bytes, &entry.path);
         }
         let zstd = tar.into_inner().at("write", file)?;
         zstd.finish().and_then(|mut buffer| buffer.flush()).at("write", file)?;
-        out.as_file().sync_all().at("write", file)?;
-        out.persist(file).map_err(|error| error.error).at("write", file)?;
+        out.sync_all().at("write", file)?;
+        unfinished.persist(file).map_err(|error| error.error).at("write", file)?;
         step.done(Outcome::Done);
         Ok(())
     }
@@ -97,7 +104,12 @@ fn append(
     tar.append(&header, content)
 }
 
-fn append_link(tar: &mut tar::Builder<impl Write>, path: &str, kind: EntryType, target: &str) -> io::Result<()> {
+fn append_link(
+    tar: &mut tar::Builder<impl Write>,
+    path: &str,
+    kind: EntryType,
+    target: &str,
+) -> io::Result<()> {
     let mut header = Header::new_ustar();
     header.set_path(path)?;
     header.set_entry_type(kind);

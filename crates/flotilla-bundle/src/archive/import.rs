@@ -14,11 +14,11 @@ use tar::EntryType;
 use super::{BUNDLE_LIMIT, END_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
 use crate::error::{At, BundleError, Result, size};
 use crate::hash::Hashed;
+use crate::image;
 use crate::inventory::{self, Entry, Kind};
 use crate::manifest::{self, Manifest};
 use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::unpack::{self, Unpack};
-use crate::image;
 
 /// What a bundle has beside its manifest.
 const FOLDERS: [&str; 3] = ["bin", "rootfs", "store"];
@@ -45,8 +45,8 @@ impl Shelf {
         self.check_permission()?;
         let refused = |reason: String| BundleError::Archive { path: file.to_owned(), reason };
         let _lock = self.acquire("import a bundle", reporter)?;
-        let shelf = self.bundles();
-        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&shelf).at("make", &shelf)?;
+        let bundles = self.bundles();
+        let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&bundles).at("make", &bundles)?;
         let step = Step::start(reporter, "import", format!("reading {}", file.display()), None);
         let zstd = zstd::Decoder::new(archive).map_err(|error| refused(error.to_string()))?;
         let unpacked = self.unpack(tar::Archive::new(zstd), compressed, expected, work.path(), &step);
@@ -90,7 +90,8 @@ impl Shelf {
             let entry = entry.map_err(content)?;
             let path = entry.path().map_err(content)?.into_owned();
             let Some((name, kind)) = path.to_str().and_then(|name| awaited.remove_entry(name)) else {
-                return Err(Refusal::Content(format!("{path:?} is not in its manifest, or is there twice")));
+                let name = path.to_string_lossy();
+                return Err(Refusal::Content(format!("{name:?} is not in its manifest, or is there twice")));
             };
             done += unpack_entry(entry, &path, kind, &written, &mut unpack)?;
             written.insert(name, kind);
@@ -105,6 +106,7 @@ impl Shelf {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as map_err has it")]
 fn content(error: io::Error) -> Refusal {
     unreadable(&error.to_string())
 }
@@ -133,20 +135,30 @@ fn read_manifest(entry: tar::Entry<'_, impl Read>) -> Result<Manifest, Refusal> 
     }
     let mut text = Vec::new();
     entry.take(MANIFEST_LIMIT).read_to_end(&mut text).map_err(content)?;
-    serde_json::from_slice(&text).map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))
+    serde_json::from_slice(&text)
+        .map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))
 }
 
 /// Everything that the manifest alone can tell.
 fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result<(), Refusal> {
     let refuse = |reason: String| Err(Refusal::Content(reason));
     if manifest.format != manifest::FORMAT {
-        return refuse(format!("its format is {}, this flotilla knows {}", manifest.format, manifest::FORMAT));
+        return refuse(format!(
+            "its format is {}, this flotilla knows {}",
+            manifest.format,
+            manifest::FORMAT
+        ));
     }
     if manifest.architecture != image::architecture() {
-        return refuse(format!("it is for {}, this machine is {}", manifest.architecture, image::architecture()));
+        return refuse(format!(
+            "it is for {}, this machine is {}",
+            manifest.architecture,
+            image::architecture()
+        ));
     }
     let may_vary = manifest::varying_files();
-    if let Some(varies) = manifest.varies.iter().find(|v| !may_vary.iter().any(|known| known.path == v.path)) {
+    if let Some(varies) = manifest.varies.iter().find(|v| !may_vary.iter().any(|known| known.path == v.path))
+    {
         return refuse(format!("it exempts {} from its digest", varies.path));
     }
     if manifest.kubernetes.chars().any(|c| !c.is_ascii_graphic()) {
@@ -160,7 +172,8 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
         return refuse(format!("its digest is {}, not {expected}", manifest.digest));
     }
     let is_folder = |entry: &&Entry| matches!(entry.kind, Kind::Dir { .. });
-    let folders: HashSet<&str> = manifest.files.iter().filter(is_folder).map(|entry| entry.path.as_str()).collect();
+    let folders: HashSet<&str> =
+        manifest.files.iter().filter(is_folder).map(|entry| entry.path.as_str()).collect();
     if let Some(folder) = FOLDERS.iter().find(|folder| !folders.contains(*folder)) {
         return refuse(format!("it has no folder {folder}"));
     }
@@ -212,7 +225,9 @@ fn unpack_entry(
     match (kind_of_entry, kind, target) {
         (EntryType::Directory, Kind::Dir { mode }, _) => unpack.dir(path, *mode)?,
         // Compared as text: as paths, `a` and `a/` were the same.
-        (EntryType::Symlink, Kind::Link { target: wanted }, Some(target)) if target.as_os_str() == wanted.as_str() => {
+        (EntryType::Symlink, Kind::Link { target: wanted }, Some(target))
+            if target.as_os_str() == wanted.as_str() =>
+        {
             unpack.link(path.to_owned(), target);
         }
         (EntryType::Link, Kind::File { .. }, Some(target)) => {

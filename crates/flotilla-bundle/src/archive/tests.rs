@@ -62,7 +62,8 @@ impl Place {
 
     /// No file of the archive is anywhere, not even one that was half written.
     fn assert_untouched(&self) {
-        let expected = ["bundle.tar.zst", "home", "home/bundles", "home/bundles.lock", "outside", "outside/sentinel"];
+        let expected =
+            ["bundle.tar.zst", "home", "home/bundles", "home/bundles.lock", "outside", "outside/sentinel"];
         assert_eq!(fixture::names_below(self.dir.path()), expected);
         assert_eq!(fs::read_to_string(self.dir.path().join("outside/sentinel")).unwrap(), "untouched");
     }
@@ -212,7 +213,8 @@ fn what_is_no_archive_is_refused() {
         return;
     }
     assert_refused(b"", "it is empty");
-    let mut noise = proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
+    let mut noise =
+        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
     for length in [1, 3, 4, 512, 10_000] {
         let mut bytes = vec![0; length];
         noise.fill_bytes(&mut bytes);

@@ -54,15 +54,16 @@ impl Apt {
         step.progress(0, None, Unit::Packages, "reading the package lists");
         self.apt_get(["update"]).run()?;
         let (mut done, mut total) = (0, None);
-        self.apt_get(["install", "--download-only", "--yes", "--no-install-recommends"]).args(packages).stream(
-            |line| {
+        self.apt_get(["install", "--download-only", "--yes", "--no-install-recommends"])
+            .args(packages)
+            .stream(|line| {
                 total = total.or_else(|| newly_installed(&line.text));
-                if let Some(package) = line.text.strip_prefix("Get:").and_then(|rest| rest.split(' ').nth(4)) {
+                if let Some(package) = line.text.strip_prefix("Get:").and_then(|rest| rest.split(' ').nth(4))
+                {
                     done += 1;
                     step.progress(done, total, Unit::Packages, package);
                 }
-            },
-        )?;
+            })?;
         self.archives()?.into_iter().map(|file| self.check(file, pins)).collect()
     }
 
@@ -128,7 +129,9 @@ impl Apt {
         ];
         options
             .iter()
-            .fold(self.clients.command("apt-get"), |apt, (name, value)| apt.arg("-o").arg(format!("{name}={value}")))
+            .fold(self.clients.command("apt-get"), |apt, (name, value)| {
+                apt.arg("-o").arg(format!("{name}={value}"))
+            })
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive")
     }
@@ -141,7 +144,8 @@ impl Apt {
 
 /// Makes apt take the pinned version of each package if there is one, over newer ones too.
 fn render_preferences(pins: &[DebPin]) -> String {
-    let pin = |pin: &DebPin| format!("Package: {}\nPin: version {}\nPin-Priority: 1001\n\n", pin.name, pin.version);
+    let pin =
+        |pin: &DebPin| format!("Package: {}\nPin: version {}\nPin-Priority: 1001\n\n", pin.name, pin.version);
     pins.iter().map(pin).collect()
 }
 
@@ -159,18 +163,4 @@ pub(super) fn read_files<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_of_packages_is_read() {
-        assert_eq!(newly_installed("0 upgraded, 110 newly installed, 0 to remove and 0 not upgraded."), Some(110));
-        assert_eq!(newly_installed("Need to get 44.1 MB of archives."), None);
-    }
-
-    #[test]
-    fn pins_become_preferences() {
-        let pins = [DebPin { name: "bash".into(), version: "5.2-1".into(), sha256: String::new() }];
-        assert_eq!(render_preferences(&pins), "Package: bash\nPin: version 5.2-1\nPin-Priority: 1001\n\n");
-    }
-}
+mod tests;

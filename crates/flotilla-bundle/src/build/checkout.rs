@@ -9,7 +9,7 @@ use super::BuildSource;
 use super::go::{self, Stamp};
 use crate::error::{BundleError, Result};
 use crate::lock::GoComponent;
-use crate::source::{Component, Provenance};
+use crate::source::{Component, Provenance, Workplace};
 
 /// A folder with Kubernetes in it, and what it calls itself.
 #[derive(Debug, Clone)]
@@ -33,7 +33,8 @@ impl Checkout {
         }
         let git = |args: &[&str]| -> Result<String> {
             let command = Command::new("git").arg("-C").arg(&path).args(args);
-            let output = command.run().map_err(|error| refused(format!("git cannot tell its version: {error}")))?;
+            let output =
+                command.run().map_err(|error| refused(format!("git cannot tell its version: {error}")))?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let version = match version {
@@ -52,14 +53,17 @@ impl BuildSource {
         component: &Component,
         how: &GoComponent,
         checkout: &Checkout,
-        into: &Path,
+        at: &Workplace<'_>,
         step: &Step<'_>,
     ) -> Result<Provenance> {
         // Its go.work joins the staging folders and its vendor folder is the pin: leave both in force.
-        let go = || self.go(&checkout.path).env_remove("GOWORK").env("CGO_ENABLED", "0");
+        let go = || self.go(&checkout.path, at).env_remove("GOWORK").env("CGO_ENABLED", "0");
         let stamp = Stamp { version: &component.version, date: &checkout.date };
-        go::compile(&go, how, &stamp, into, step)?;
-        Ok(Provenance::Checkout { path: checkout.path.display().to_string(), commit: checkout.commit.clone() })
+        go::compile(&go, how, &stamp, at.files, step)?;
+        Ok(Provenance::Checkout {
+            path: checkout.path.display().to_string(),
+            commit: checkout.commit.clone(),
+        })
     }
 }
 

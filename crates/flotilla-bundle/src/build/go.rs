@@ -7,36 +7,44 @@ use flotilla_engine::event::Step;
 use flotilla_linux::host::{Command, CommandError};
 
 use super::BuildSource;
-use crate::error::{At, BundleError, Result};
+use crate::error::{BundleError, Result};
 use crate::lock::{GoComponent, GoPin};
 use crate::part::{Parts, check_recipe};
 use crate::recipe::{self, RecipeFile};
-use crate::source::{Component, Kind, Provenance};
+use crate::source::{Component, Kind, Provenance, Workplace};
 
 /// Variables of the person's shell that would change what is built.
 const FOREIGN: [&str; 12] = [
-    "GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GODEBUG", "GO111MODULE", "CGO_CFLAGS", "CGO_CPPFLAGS",
-    "CGO_CXXFLAGS", "CGO_LDFLAGS", "GOGCCFLAGS",
+    "GOOS",
+    "GOARCH",
+    "GOAMD64",
+    "GOARM64",
+    "GOEXPERIMENT",
+    "GODEBUG",
+    "GO111MODULE",
+    "CGO_CFLAGS",
+    "CGO_CPPFLAGS",
+    "CGO_CXXFLAGS",
+    "CGO_LDFLAGS",
+    "GOGCCFLAGS",
 ];
 
 impl BuildSource {
     pub(super) fn build_module(
         &self,
         component: &Component,
-        how: &GoComponent,
-        pin: &GoPin,
+        (how, pin): (&GoComponent, &GoPin),
         parts: &Parts,
-        into: &Path,
+        at: &Workplace<'_>,
         step: &Step<'_>,
     ) -> Result<Provenance> {
         let files = recipe::go_module(&component.name, &component.version);
         check_recipe(component, &files, &pin.recipe)?;
         check_sum(component, how, pin, &files)?;
-        let module = tempfile::tempdir().at("make", Path::new("a temporary folder"))?;
-        recipe::write(&files, module.path())?;
+        recipe::write(&files, at.scratch)?;
         let library = how.cgo.then(|| parts.get("userland").path("devel"));
         let go = || {
-            let go = self.go(module.path()).env("CGO_ENABLED", if how.cgo { "1" } else { "0" });
+            let go = self.go(at.scratch, at).env("CGO_ENABLED", if how.cgo { "1" } else { "0" });
             match &library {
                 None => go,
                 // The header and the library are ours; there is nothing for pkg-config to find on the host.
@@ -47,12 +55,15 @@ impl BuildSource {
             }
         };
         let stamp = Stamp { version: &component.version, date: &pin.date };
-        compile(&go, how, &stamp, into, step).map_err(|error| checksum_error(component, error))?;
-        Ok(Provenance::GoModule { module: format!("{}@{}", how.module, component.version), sum: pin.sum.clone() })
+        compile(&go, how, &stamp, at.files, step).map_err(|error| checksum_error(component, error))?;
+        Ok(Provenance::GoModule {
+            module: format!("{}@{}", how.module, component.version),
+            sum: pin.sum.clone(),
+        })
     }
 
     /// The host's `go`, with caches of our own: removing them frees all that building took.
-    pub(super) fn go(&self, folder: &Path) -> Command {
+    pub(super) fn go(&self, folder: &Path, at: &Workplace<'_>) -> Command {
         let go = self.command("go").current_dir(folder);
         FOREIGN
             .into_iter()
@@ -61,6 +72,9 @@ impl BuildSource {
             .env("GOFLAGS", "-modcacherw")
             .env("GOMODCACHE", self.cache.join("go/mod"))
             .env("GOCACHE", self.cache.join("go/build"))
+            .env("TMPDIR", at.scratch)
+            // The compiler's own memory: twice as much of it saves a tenth of its time.
+            .env("GOGC", "200")
     }
 }
 
@@ -127,7 +141,8 @@ pub(super) fn compile(
 /// The lock file's checksum of the main module must be the one that go.sum makes Go insist on.
 fn check_sum(component: &Component, how: &GoComponent, pin: &GoPin, files: &[RecipeFile]) -> Result<()> {
     let start = format!("{} {} ", how.module, component.version);
-    let sums = files.iter().find(|file| file.name == "go.sum").map(|file| String::from_utf8_lossy(&file.bytes));
+    let sums =
+        files.iter().find(|file| file.name == "go.sum").map(|file| String::from_utf8_lossy(&file.bytes));
     let actual = sums.as_deref().and_then(|sums| sums.lines().find_map(|line| line.strip_prefix(&start)));
     if actual == Some(pin.sum.as_str()) {
         return Ok(());
@@ -144,7 +159,8 @@ fn check_sum(component: &Component, how: &GoComponent, pin: &GoPin, files: &[Rec
 fn checksum_error(component: &Component, error: CommandError) -> BundleError {
     let tail = error.tail();
     let after = |start: &str| tail.iter().find_map(|line| line.trim().strip_prefix(start)).map(str::trim);
-    let module = tail.iter().find_map(|line| line.split_once("verifying ")?.1.strip_suffix(": checksum mismatch"));
+    let module =
+        tail.iter().find_map(|line| line.split_once("verifying ")?.1.strip_suffix(": checksum mismatch"));
     match (module, after("go.sum:"), after("downloaded:")) {
         (Some(module), Some(expected), Some(actual)) => BundleError::Checksum {
             component: component.title(),
@@ -158,12 +174,17 @@ fn checksum_error(component: &Component, error: CommandError) -> BundleError {
 
 /// The newest Go language version that any of the components asks for: `1.26.0`.
 pub(super) fn newest_language(components: &[Component]) -> String {
-    let versions = components.iter().filter(|component| matches!(component.kind, Kind::Go { .. })).flat_map(|c| {
-        let files = recipe::go_module(&c.name, &c.version);
-        let text = files.into_iter().find(|file| file.name == "go.mod").map(|file| file.bytes).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        text.lines().find_map(|line| line.strip_prefix("go ").map(str::to_owned))
-    });
+    let versions =
+        components.iter().filter(|component| matches!(component.kind, Kind::Go { .. })).filter_map(|c| {
+            let files = recipe::go_module(&c.name, &c.version);
+            let text = files
+                .into_iter()
+                .find(|file| file.name == "go.mod")
+                .map(|file| file.bytes)
+                .unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            text.lines().find_map(|line| line.strip_prefix("go ").map(str::to_owned))
+        });
     versions.max_by_key(|version| numbers(version)).unwrap_or_default()
 }
 
@@ -177,21 +198,4 @@ fn numbers(version: &str) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_compare_by_number() {
-        assert!(older("go1.9.7", "1.26.0"));
-        assert!(older("go1.25.9", "1.26.0"));
-        assert!(!older("go1.26.0", "1.26.0"));
-        assert!(!older("go1.26.8", "1.26.0"));
-        assert!(!older("go1.27", "1.26.0"));
-    }
-
-    #[test]
-    fn stamps_are_filled_in() {
-        let stamp = Stamp { version: "v1.37.1", date: "2026-09-23" };
-        assert_eq!(stamp.fill("{version} {major} {minor} {date}"), "v1.37.1 1 37 2026-09-23");
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use super::apt::{self, Apt, Deb};
 use crate::elf;
 use crate::error::{At, BundleError, Result};
 use crate::lock::Userland;
-use crate::source::{DebianPackage, Provenance};
+use crate::source::{DebianPackage, Provenance, Workplace};
 use crate::unpack::{self, Unpack};
 
 /// Folders of packages that no program reads.
@@ -26,26 +26,40 @@ const CERTIFICATES: &str = "usr/share/ca-certificates/mozilla";
 
 impl BuildSource {
     /// Makes `root/` (for the node) and `devel/` (for building runc) in the part.
-    pub(super) fn unpack_userland(&self, userland: &Userland, into: &Path, step: &Step<'_>) -> Result<Provenance> {
+    pub(super) fn unpack_userland(
+        &self,
+        userland: &Userland,
+        at: &Workplace<'_>,
+        step: &Step<'_>,
+    ) -> Result<Provenance> {
         let apt = Apt::new(self.cache.join("apt"), self.clients.clone())?;
         let debs = apt.download(&userland.packages, &userland.pin, step)?;
-        let work = tempfile::tempdir_in(&self.cache).at("make", &self.cache)?;
-        let owners = unpack_all(&debs, work.path(), step)?;
-        let chosen = choose(userland, work.path())?;
+        let &Workplace { files: into, scratch } = at;
+        let owners = unpack_all(&debs, scratch, step)?;
+        let chosen = choose(userland, scratch)?;
         for path in &chosen {
-            copy(work.path(), path, &into.join("root").join(path))?;
+            copy(scratch, path, &into.join("root").join(path))?;
         }
-        write_certificates(work.path(), &into.join("root/etc/ssl/certs/ca-certificates.crt"))?;
+        write_certificates(scratch, &into.join("root/etc/ssl/certs/ca-certificates.crt"))?;
         let devel: Vec<PathBuf> = DEVEL.iter().map(|path| localised(path)).collect();
         for path in &devel {
-            copy(work.path(), path, &into.join("devel").join(path.file_name().expect("a file's path")))?;
+            copy(scratch, path, &into.join("devel").join(path.file_name().expect("a file's path")))?;
         }
         let certificates = owners.keys().filter(|path| path.starts_with(CERTIFICATES));
-        let used: BTreeSet<&str> =
-            chosen.iter().chain(&devel).chain(certificates).filter_map(|path| owners.get(path)).map(String::as_str).collect();
-        let packages: Vec<DebianPackage> = debs.iter().filter(|deb| used.contains(deb.name.as_str())).map(describe).collect();
+        let used: BTreeSet<&str> = chosen
+            .iter()
+            .chain(&devel)
+            .chain(certificates)
+            .filter_map(|path| owners.get(path))
+            .map(String::as_str)
+            .collect();
+        let packages: Vec<DebianPackage> =
+            debs.iter().filter(|deb| used.contains(deb.name.as_str())).map(describe).collect();
         for package in packages.iter().filter(|package| !package.pinned) {
-            step.warn(format!("apt offers {} {}, which the lock file does not have", package.name, package.version));
+            step.warn(format!(
+                "apt offers {} {}, which the lock file does not have",
+                package.name, package.version
+            ));
         }
         apt.clear()?;
         Ok(Provenance::Debian { packages })
@@ -83,7 +97,9 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
     for entry in tar::Archive::new(tar).entries().at("read", name)? {
         let mut entry = entry.at("read", name)?;
         let header = entry.header().clone();
-        let Some(path) = unpack::inside(&entry.path().at("read", name)?).map(|path| merged(&path)) else { continue };
+        let Some(path) = unpack::inside(&entry.path().at("read", name)?).map(|path| merged(&path)) else {
+            continue;
+        };
         if SKIPPED.iter().any(|skipped| path.starts_with(skipped)) {
             continue;
         }
@@ -92,7 +108,11 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
         match (header.entry_type(), target) {
             (EntryType::Regular, _) => drop(unpack.file(&path, mode, u64::MAX, &mut entry)?),
             (EntryType::Symlink, Some(target)) => {
-                let target = if target.is_absolute() { Path::new("/").join(merged(target.strip_prefix("/").unwrap_or(&target))) } else { target };
+                let target = if target.is_absolute() {
+                    Path::new("/").join(merged(target.strip_prefix("/").unwrap_or(&target)))
+                } else {
+                    target
+                };
                 unpack.link(path.clone(), unpack::relative_target(&path, &target));
             }
             (EntryType::Link, Some(target)) => {
@@ -134,7 +154,8 @@ fn choose(userland: &Userland, root: &Path) -> Result<BTreeSet<PathBuf>> {
     }
     for terminal in &userland.terminals {
         // Debian moved them.
-        let places = ["usr/lib", "usr/share"].map(|place| format!("{place}/terminfo/{}/{terminal}", &terminal[..1]));
+        let places =
+            ["usr/lib", "usr/share"].map(|place| format!("{place}/terminfo/{}/{terminal}", &terminal[..1]));
         let found = places.iter().map(PathBuf::from).find(|path| root.join(path).exists());
         chosen.insert(found.ok_or_else(|| BundleError::NoSuchFile { path: places[1].clone() })?);
     }
@@ -146,8 +167,10 @@ fn choose(userland: &Userland, root: &Path) -> Result<BTreeSet<PathBuf>> {
 /// One file that holds every certificate authority, as the package's own script would make it.
 fn write_certificates(root: &Path, target: &Path) -> Result<()> {
     let folder = root.join(CERTIFICATES);
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder).at("read", &folder)?.filter_map(|item| item.ok().map(|item| item.path())).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
+        .at("read", &folder)?
+        .filter_map(|item| item.ok().map(|item| item.path()))
+        .collect();
     files.sort();
     let mut all = Vec::new();
     for file in files {

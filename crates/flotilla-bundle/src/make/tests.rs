@@ -9,7 +9,7 @@ use crate::error::Missing;
 use crate::fixture::{self, Events};
 use crate::lock::Pause;
 use crate::manifest::Manifest;
-use crate::source::Provenance;
+use crate::source::{Provenance, Workplace};
 
 /// A source that lacks what it is told to.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Source for Lacking {
         BTreeMap::new()
     }
 
-    fn provide(&self, _: &Component, _: &Parts, _: &Path, _: &Step<'_>) -> Result<Provenance> {
+    fn provide(&self, _: &Component, _: &Parts, _: &Workplace<'_>, _: &Step<'_>) -> Result<Provenance> {
         unreachable!("nothing is built in these tests")
     }
 }

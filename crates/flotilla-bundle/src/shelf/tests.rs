@@ -53,7 +53,8 @@ fn the_list_has_the_newest_first_and_skips_what_is_unfinished() {
     }
     fs::create_dir(shelf.bundles().join(format!("{UNFINISHED}x"))).unwrap();
     let listing = shelf.list().unwrap();
-    let versions: Vec<&str> = listing.bundles.iter().map(|bundle| bundle.manifest.kubernetes.as_str()).collect();
+    let versions: Vec<&str> =
+        listing.bundles.iter().map(|bundle| bundle.manifest.kubernetes.as_str()).collect();
     assert_eq!(versions, ["v1.37.1", "v1.37.0", "v1.36.4", "v1.9.11"]);
     assert!(listing.unreadable.is_empty());
 }
@@ -120,7 +121,8 @@ fn a_prefix_of_several_digests_is_ambiguous() {
     let (_dir, shelf) = home();
     let bundle = put_bundle(&shelf, "v1.37.1", "a");
     for digest in ["abcd0001", "abcd0002"] {
-        let other = Manifest { digest: digest.into(), kubernetes: "v1.36.4".into(), ..bundle.manifest.clone() };
+        let other =
+            Manifest { digest: digest.into(), kubernetes: "v1.36.4".into(), ..bundle.manifest.clone() };
         put_unreadable(&shelf, digest, &serde_json::to_string(&other).unwrap());
     }
     let error = shelf.find("abcd").unwrap_err();
@@ -294,6 +296,7 @@ fn a_home_that_cannot_be_is_told() {
 #[test]
 fn whoever_waits_for_the_shelf_knows_for_whom_and_can_be_cancelled() {
     let (dir, shelf) = home();
+    fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
     let held = shelf.acquire("build the bundle for v1.37.1", &Events::default()).unwrap();
     let cancel = Cancel::new();
     let waiting = Shelf::open(dir.path().to_owned(), cancel.clone()).unwrap();

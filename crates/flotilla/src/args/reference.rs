@@ -29,5 +29,8 @@ fn the_reference_page_is_fresh() {
         std::fs::write(PAGE, &page).unwrap();
     }
     let written = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(written == page, "docs/reference/cli.md is stale: FLOTILLA_UPDATE_DOCS=1 cargo test -p flotilla reference");
+    assert!(
+        written == page,
+        "docs/reference/cli.md is stale: FLOTILLA_UPDATE_DOCS=1 cargo test -p flotilla reference"
+    );
 }

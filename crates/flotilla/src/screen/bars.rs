@@ -21,9 +21,8 @@ const WHOLE: &str = "{bar:30.cyan/dim} {percent:>3}%  {time}";
 const BAR: &str = "━╸─";
 /// Fine enough for any bar.
 const RESOLUTION: u64 = 1000;
-const SPIN: Duration = Duration::from_millis(100);
-/// A clock that shows seconds.
-const TICK: Duration = Duration::from_millis(500);
+/// How often they are drawn anew, whether something happens or not: the clock must not stand still.
+const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Bars {
@@ -77,7 +76,11 @@ impl Bars {
 
     fn draw_whole(&self) {
         let fraction = lock(&self.pace).fraction();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a small number")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a fraction of a small number"
+        )]
         #[expect(clippy::cast_precision_loss, reason = "a fraction of a small number")]
         self.whole.set_position((fraction * RESOLUTION as f64) as u64);
     }
@@ -93,12 +96,15 @@ impl Reporter for Bars {
                 self.print(&format!("{} steps{time}", steps.len()));
             }
             Event::StepStarted { step, title, .. } => {
-                let bar = self.all.insert_before(&self.whole, ProgressBar::new_spinner().with_style(style(STEP)));
+                let bar =
+                    self.all.insert_before(&self.whole, ProgressBar::new_spinner().with_style(style(STEP)));
                 bar.set_message(title.clone());
-                bar.enable_steady_tick(SPIN);
+                bar.enable_steady_tick(TICK);
                 running.insert(step, Running { title, bar });
-                self.whole.enable_steady_tick(TICK);
                 self.draw_whole();
+                // At once: the first tick is a moment away, which may be all the time it takes.
+                self.whole.force_draw();
+                self.whole.enable_steady_tick(TICK);
             }
             Event::StepProgress { step, done, total, unit, detail } => {
                 let Some(Running { title, bar }) = running.get(&step) else { return };
@@ -155,7 +161,7 @@ mod tests {
     use super::*;
     use indicatif::InMemoryTerm;
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const MINUTE: Duration = Duration::from_mins(1);
 
     fn terminal(columns: u16) -> (InMemoryTerm, Bars) {
         let terminal = InMemoryTerm::new(20, columns);
@@ -163,14 +169,19 @@ mod tests {
         (terminal, bars)
     }
 
-    /// What is on the screen, with every spinner in the same place.
-    fn seen(terminal: &InMemoryTerm) -> String {
+    /// What is on the screen after the next tick, with every spinner in the same place.
+    fn seen(terminal: &InMemoryTerm, bars: &Bars) -> String {
+        bars.whole.force_draw();
         let spinning = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c);
         terminal.contents().replace(spinning, "⠿")
     }
 
     fn start(bars: &Bars, step: &str, title: &str, minutes: u32) {
-        bars.report(Event::StepStarted { step: step.into(), title: title.into(), expected: Some(MINUTE * minutes) });
+        bars.report(Event::StepStarted {
+            step: step.into(),
+            title: title.into(),
+            expected: Some(MINUTE * minutes),
+        });
     }
 
     fn progress(bars: &Bars, step: &str, done: u64, total: u64, detail: &str) {
@@ -194,16 +205,16 @@ mod tests {
         done(&bars, "userland", 95, Outcome::Done);
         bars.report(Event::Warning { text: "apt has another version of bash".into() });
         progress(&bars, "kubernetes", 412, 1648, "k8s.io/apiserver/pkg/server");
-        insta::assert_snapshot!(seen(&terminal), @"
+        insta::assert_snapshot!(seen(&terminal, &bars), @"
         3 steps, about 10 min
         ✓ pause 3.10.2 (kept from before)
         ✓ userland (1 min 35 s)
         warning: apt has another version of bash
         ⠿ kubernetes v1.37.1: 412/1648 packages k8s.io/apiserver/pkg/server
-        ──────────────────────────────   0%  0.0 s, about 10 min left
+        ━━━━━━━━━━━━╸─────────────────  40%  0.0 s, about 4 min left
         ");
         bars.clear();
-        insta::assert_snapshot!(seen(&terminal), @"
+        insta::assert_snapshot!(seen(&terminal, &bars), @"
         3 steps, about 10 min
         ✓ pause 3.10.2 (kept from before)
         ✓ userland (1 min 35 s)
@@ -238,8 +249,7 @@ mod tests {
         let (terminal, bars) = terminal(80);
         start(&bars, "verify", "checking v1.37.1", 1);
         bars.clear();
-        let again = bars.whole.clone();
-        again.tick();
+        bars.whole.tick();
         assert_eq!(terminal.contents(), "");
     }
 }

@@ -1,4 +1,4 @@
-//! Progress for scripts: one CloudEvent a line, in the shape that minikube's have.
+//! Progress for scripts: one `CloudEvent` a line, in the shape that minikube's have.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -114,7 +114,11 @@ impl Reporter for CloudEvents {
             }
             Event::StepDone { step, took, outcome } => {
                 let seconds = format!("{:.1}", took.as_secs_f64());
-                self.write(FLOTILLA, "step.done", &json!({"name": step, "seconds": seconds, "outcome": outcome}));
+                self.write(
+                    FLOTILLA,
+                    "step.done",
+                    &json!({"name": step, "seconds": seconds, "outcome": outcome}),
+                );
             }
             Event::Note { text } => self.write(MINIKUBE, "info", &json!({"message": text})),
             Event::Warning { text } => self.write(MINIKUBE, "warning", &json!({"message": text})),

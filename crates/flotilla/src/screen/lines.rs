@@ -52,8 +52,10 @@ impl State {
                 *last = Instant::now();
                 let title = title.clone();
                 let count = super::bars::count(*done, *total, *unit);
-                let left = self.pace.remaining().map(|time| format!(", {} left", about(time))).unwrap_or_default();
-                Some(format!("{}{title}: {count} {detail}{left}", self.position(step)))
+                let left =
+                    self.pace.remaining().map(|time| format!(", {} left", about(time))).unwrap_or_default();
+                let detail = if detail.is_empty() { String::new() } else { format!(" {detail}") };
+                Some(format!("{}{title}: {count}{detail}{left}", self.position(step)))
             }
             Event::StepDone { step, took, outcome } => {
                 let (title, _) = self.running.remove(step)?;

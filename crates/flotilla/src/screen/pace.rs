@@ -61,7 +61,8 @@ impl Pace {
             }
             return self.running.values().map(|(_, fraction)| *fraction).fold(0.0, f64::max);
         }
-        let running: f64 = self.running.values().map(|(expected, fraction)| expected.as_secs_f64() * fraction).sum();
+        let running: f64 =
+            self.running.values().map(|(expected, fraction)| expected.as_secs_f64() * fraction).sum();
         ((self.finished.as_secs_f64() + running) / self.expected.as_secs_f64()).min(1.0)
     }
 
@@ -109,16 +110,20 @@ mod tests {
     use super::*;
     use flotilla_engine::Unit;
 
-    fn seconds(n: u64) -> Option<Duration> {
-        Some(Duration::from_secs(n))
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
     }
 
     #[test]
     fn steps_count_by_their_time_and_kept_ones_not_at_all() {
         let mut pace = Pace::default();
-        let start = |step: &str, n| Event::StepStarted { step: step.into(), title: String::new(), expected: seconds(n) };
+        let start = |step: &str, n| Event::StepStarted {
+            step: step.into(),
+            title: String::new(),
+            expected: Some(seconds(n)),
+        };
         let done = |step: &str, outcome| Event::StepDone { step: step.into(), took: Duration::ZERO, outcome };
-        pace.take(&Event::Plan { steps: vec!["a".into(), "b".into()], expected: seconds(100) });
+        pace.take(&Event::Plan { steps: vec!["a".into(), "b".into()], expected: Some(seconds(100)) });
         pace.take(&start("kept", 900));
         pace.take(&done("kept", Outcome::Kept));
         assert!(pace.fraction() < 0.001);
@@ -126,7 +131,13 @@ mod tests {
         pace.take(&done("a", Outcome::Done));
         pace.take(&start("b", 60));
         let (done, total) = (1, Some(2));
-        pace.take(&Event::StepProgress { step: "b".into(), done, total, unit: Unit::Packages, detail: String::new() });
+        pace.take(&Event::StepProgress {
+            step: "b".into(),
+            done,
+            total,
+            unit: Unit::Packages,
+            detail: String::new(),
+        });
         assert!((pace.fraction() - 0.7).abs() < 0.001);
         assert_eq!(pace.position("b"), Some((2, 2)));
         assert_eq!(pace.position("verify"), None);
@@ -142,12 +153,12 @@ mod tests {
             let (total, unit) = (Some(100), Unit::Bytes);
             Event::StepProgress { step: "verify".into(), done, total, unit, detail: String::new() }
         };
-        pace.started = Some(Instant::now() - Duration::from_secs(30));
+        pace.started = Instant::now().checked_sub(seconds(30));
         pace.take(&progress(25));
         assert_eq!(pace.remaining().unwrap().as_secs(), 90);
         pace.take(&progress(100));
         assert_eq!(pace.remaining(), None);
-        assert_eq!(Pace { expected: Duration::from_secs(100), ..Pace::default() }.remaining(), seconds(100));
+        assert_eq!(Pace { expected: seconds(100), ..Pace::default() }.remaining(), Some(seconds(100)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn an_unknown_version_for_scripts_is_one_event() {
     assert_snapshot!(ran, @r#"
     status: 14
     ----- stdout -----
-    {"data":{"advice":"","exitcode":"14","message":"no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"","exitcode":"14","message":"no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
     assert!(home.files().is_empty());
@@ -60,7 +60,7 @@ fn everything_that_is_missing_is_told_to_scripts() {
     assert_snapshot!(home.run(["bundle", "build", "-o", "json"]), @r#"
     status: 39
     ----- stdout -----
-    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle made elsewhere: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle made elsewhere: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

@@ -8,8 +8,10 @@ use super::home_with_bundle;
 
 /// Holds the lock as another flotilla does.
 fn hold(state: &Path) -> FileLock {
-    let holder = Holder { pid: 4711, what: "build the bundle for v1.37.1".into(), since: "10:00:00 UTC".into() };
-    FileLock::acquire(&state.join("bundles.lock"), &holder, |_| panic!("nobody holds it")).unwrap()
+    let holder =
+        Holder { pid: 4711, what: "build the bundle for v1.37.1".into(), since: "10:00:00 UTC".into() };
+    FileLock::acquire(&state.join("bundles.lock"), &holder, |_| panic!("nobody holds it"))
+        .expect("the lock is free")
 }
 
 #[test]

@@ -12,7 +12,8 @@ fn no_bundles() {
     status: 0
     ----- stdout -----
     ----- stderr -----
-    no bundles yet; make one with: flotilla bundle build
+    no bundles yet
+    hint: make one with: flotilla bundle build
     ");
     assert_snapshot!(home.run(["bundle", "list", "-o", "json"]), @"
     status: 0
@@ -75,7 +76,8 @@ fn a_bundle_that_cannot_be_read_does_not_hide_the_others() {
     KUBERNETES   DIGEST         SIZE     SOURCE   CREATED
     v1.30.0      [DIGEST]   900 MB   build    [TIME]
     ----- stderr -----
-    warning: the manifest of [HOME]/flotilla/bundles/[DIGEST] cannot be read: EOF while parsing an object at line 1 column 1; remove it with: flotilla bundle remove [DIGEST]
+    warning: the manifest of [HOME]/flotilla/bundles/[DIGEST] cannot be read: EOF while parsing an object at line 1 column 1
+    hint: remove it with: flotilla bundle remove [DIGEST]
     ");
     let ran = home.run(["bundle", "list", "-o", "json"]).success();
     assert_eq!(ran.json().as_array().unwrap().len(), 1);
@@ -153,7 +155,7 @@ fn a_bundle_that_is_not_there() {
     assert_snapshot!(home.run(["bundle", "show", "nope", "-o", "json"]), @r#"
     status: 15
     ----- stdout -----
-    {"data":{"advice":"see what is there with: flotilla bundle list","exitcode":"15","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"see what is there with: flotilla bundle list","exitcode":"15","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

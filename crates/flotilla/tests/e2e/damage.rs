@@ -29,7 +29,11 @@ fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
 fn a_damaged_part_is_made_again_and_not_used() {
     let home = lab::home_with_parts();
     let parts = home.path().join("cache/parts");
-    let folder = fs::read_dir(&parts).unwrap().flatten().find(|item| item.file_name().to_string_lossy().starts_with("pause-3.10.2")).unwrap();
+    let folder = fs::read_dir(&parts)
+        .unwrap()
+        .flatten()
+        .find(|item| item.file_name().to_string_lossy().starts_with("pause-3.10.2"))
+        .unwrap();
     lab::replace(&folder.path().join("files/pause"), |bytes| bytes[1000] ^= 1);
     let text = lab::run(home.path(), &["bundle", "build"]);
     let text = String::from_utf8_lossy(&text.stderr).into_owned();

@@ -49,7 +49,12 @@ fn a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on() {
     lab::bundle();
     let disk = SmallDisk::new("4g");
     fs::create_dir(disk.home().join("cache")).unwrap();
-    Command::new("cp").arg("-a").arg(lab::real_home().join("cache/parts")).arg(disk.home().join("cache")).run().unwrap();
+    Command::new("cp")
+        .arg("-a")
+        .arg(lab::real_home().join("cache/parts"))
+        .arg(disk.home().join("cache"))
+        .run()
+        .unwrap();
     let mut building = Building::start(disk.home());
     assert!(building.wait_for_step("userland"));
     let ballast = disk.home().join("ballast");

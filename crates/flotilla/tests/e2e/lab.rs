@@ -14,7 +14,10 @@ use tempfile::TempDir;
 pub(crate) const VERSION: &str = "v1.37.1";
 
 /// The program under test, with a state folder.
-#[expect(clippy::disallowed_methods, reason = "a test kills and watches the program, which the host command cannot")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test kills and watches the program, which the host command cannot"
+)]
 pub(crate) fn flotilla(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
     command.args(args).env("FLOTILLA_HOME", home).stdin(Stdio::null());
@@ -30,7 +33,11 @@ pub(crate) fn run(home: &Path, args: &[&str]) -> Output {
 pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
     let output = run(home, args);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "flotilla {args:?}: {stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "flotilla {args:?}: {stdout}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     stdout
 }
 
@@ -106,7 +113,10 @@ pub(crate) struct Building {
 
 impl Building {
     pub(crate) fn start(home: &Path) -> Self {
-        let mut child = flotilla(home, &["bundle", "build", "--source", "build", "-o", "json"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = flotilla(home, &["bundle", "build", "--source", "build", "-o", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let events = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, events }
     }
@@ -117,7 +127,10 @@ impl Building {
 
     /// Waits for the event; false if the build ended before.
     pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> bool {
-        self.events.by_ref().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).any(|event| wanted(&event))
+        self.events
+            .by_ref()
+            .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+            .any(|event| wanted(&event))
     }
 
     pub(crate) fn wait_for_step(&mut self, step: &str) -> bool {
@@ -158,8 +171,10 @@ pub(crate) fn shelf(home: &Path) -> Vec<String> {
 /// What a run could leave on the host: mounts and our temporary folders.
 pub(crate) fn traces() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    let mut traces: Vec<String> = mounts.lines().filter(|line| line.contains("flotilla")).map(str::to_owned).collect();
-    let temporary = fs::read_dir("/tmp").unwrap().flatten().map(|item| item.file_name().to_string_lossy().into_owned());
+    let mut traces: Vec<String> =
+        mounts.lines().filter(|line| line.contains("flotilla")).map(str::to_owned).collect();
+    let temporary =
+        fs::read_dir("/tmp").unwrap().flatten().map(|item| item.file_name().to_string_lossy().into_owned());
     traces.extend(temporary.filter(|name| name.starts_with("flotilla-")));
     traces
 }

@@ -72,7 +72,13 @@ fn unlisted_paths_are_refused_wherever_they_lead() {
     if !fixture::is_root() {
         return;
     }
-    let paths = ["/etc/cron.d/evil", "../../outside/evil", "rootfs/../../../outside/evil", "rootfs/extra", "manifest.json"];
+    let paths = [
+        "/etc/cron.d/evil",
+        "../../outside/evil",
+        "rootfs/../../../outside/evil",
+        "rootfs/extra",
+        "manifest.json",
+    ];
     for path in paths {
         let forgery = Forgery::new().holding(|items| items.push(Item::file(path, "evil")));
         assert_refused(&forgery.pack(), &format!("{path:?} {NOT_LISTED}"));
@@ -111,7 +117,10 @@ fn a_link_must_be_the_listed_one_to_the_letter() {
     }
     for target in ["../../../outside", "usr/bin/", "usr//bin", "./usr/bin", ""] {
         let item = Item::link("rootfs/bin", EntryType::Symlink, target);
-        assert_refused(&Forgery::new().replacing("rootfs/bin", item).pack(), &format!("rootfs/bin {DIFFERS}"));
+        assert_refused(
+            &Forgery::new().replacing("rootfs/bin", item).pack(),
+            &format!("rootfs/bin {DIFFERS}"),
+        );
     }
 }
 
@@ -122,7 +131,10 @@ fn nothing_is_written_through_a_link_in_the_place_of_a_folder() {
     }
     // The archive has a link where the manifest has a folder.
     let link = Item::link("rootfs/etc", EntryType::Symlink, "../../../../outside");
-    assert_refused(&Forgery::new().replacing("rootfs/etc", link.clone()).pack(), &format!("rootfs/etc {DIFFERS}"));
+    assert_refused(
+        &Forgery::new().replacing("rootfs/etc", link.clone()).pack(),
+        &format!("rootfs/etc {DIFFERS}"),
+    );
     // First the folder, then the link of the same name, then the file in it.
     let twice = Forgery::new().holding(|items| {
         let folder = items.iter().position(|item| item.path == "rootfs/etc").unwrap();
@@ -154,10 +166,21 @@ fn a_hard_link_is_only_for_a_file_of_the_archive_with_the_same_content() {
     if !fixture::is_root() {
         return;
     }
-    let targets = ["/etc/passwd", "../../outside/sentinel", "rootfs/unlisted", "bin/kubectl", "rootfs/etc", "rootfs/bin", ""];
+    let targets = [
+        "/etc/passwd",
+        "../../outside/sentinel",
+        "rootfs/unlisted",
+        "bin/kubectl",
+        "rootfs/etc",
+        "rootfs/bin",
+        "",
+    ];
     for target in targets {
         let item = Item::link(SHARED[1], EntryType::Link, target);
-        assert_refused(&Forgery::new().replacing(SHARED[1], item).pack(), &format!("{} {DIFFERS}", SHARED[1]));
+        assert_refused(
+            &Forgery::new().replacing(SHARED[1], item).pack(),
+            &format!("{} {DIFFERS}", SHARED[1]),
+        );
     }
 }
 
@@ -166,7 +189,9 @@ fn devices_and_pipes_are_refused() {
     if !fixture::is_root() {
         return;
     }
-    for kind in [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::Continuous, EntryType::new(b'Z')] {
+    for kind in
+        [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::Continuous, EntryType::new(b'Z')]
+    {
         let listed = Forgery::new().replacing("bin/kubectl", Item::new("bin/kubectl", kind));
         assert_refused(&listed.pack(), &format!("bin/kubectl {DIFFERS}"));
         let unlisted = Forgery::new().holding(|items| items.insert(0, Item::new("rootfs/dev", kind)));
@@ -216,7 +241,8 @@ fn what_is_there_twice_missing_or_not_listed_is_refused() {
     assert_refused(&listed_twice.pack(), "it has a file at \"bin/kubectl\"");
     let missing = Forgery::new().holding(|items| items.retain(|item| item.path != "bin/kubectl"));
     assert_refused(&missing.pack(), "bin/kubectl is missing");
-    let unlisted = Forgery::new().listing(|manifest| manifest.files.retain(|entry| entry.path != "bin/kubectl"));
+    let unlisted =
+        Forgery::new().listing(|manifest| manifest.files.retain(|entry| entry.path != "bin/kubectl"));
     assert_refused(&unlisted.pack(), &format!("\"bin/kubectl\" {NOT_LISTED}"));
     let nothing = Forgery::new().listing(|manifest| manifest.files.clear()).holding(Vec::clear);
     assert_refused(&nothing.pack(), "it has no folder bin");

@@ -58,7 +58,9 @@ fn folders_and_links_that_carry_bytes_are_refused_without_reading_them() {
     if !fixture::is_root() {
         return;
     }
-    for (path, kind, link) in [("rootfs/etc", EntryType::Directory, ""), ("rootfs/bin", EntryType::Symlink, "usr/bin")] {
+    for (path, kind, link) in
+        [("rootfs/etc", EntryType::Directory, ""), ("rootfs/bin", EntryType::Symlink, "usr/bin")]
+    {
         // Nothing follows: reading would say that it was cut off.
         let item = Item { size: Some(1 << 40), ..Item::link(path, kind, link) };
         let forgery = Forgery::new().replacing(path, item);

@@ -82,7 +82,9 @@ impl Forgery {
             Kind::Dir { .. } => Item::new(&entry.path, EntryType::Directory),
             Kind::Link { target } => Item::link(&entry.path, EntryType::Symlink, target),
             Kind::File { .. } if entry.path == second => Item::link(second, EntryType::Link, first),
-            Kind::File { .. } => Item::file(&entry.path, std::fs::read(bundle.path.join(&entry.path)).unwrap()),
+            Kind::File { .. } => {
+                Item::file(&entry.path, std::fs::read(bundle.path.join(&entry.path)).unwrap())
+            }
         };
         let items = bundle.manifest.files.iter().map(item).collect();
         Self { manifest: bundle.manifest, manifest_item: None, items }

@@ -26,10 +26,14 @@ pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(),
         Outcome::Kept => "is already there",
     };
     if !made.current {
-        let text = "this bundle was made by another version of flotilla; `--source build` makes a new one".into();
+        let text =
+            "this bundle was made by another version of flotilla; `--source build` makes a new one".into();
         screen.reporter().report(Event::Note { text });
     }
-    let (version, digest, disk) = (&manifest.kubernetes, manifest.short_digest(), size(manifest.sizes.on_disk));
-    screen.result(&summary(&made.bundle), || format!("bundle {digest} for Kubernetes {version} {what} ({disk})"));
+    let (version, digest, disk) =
+        (&manifest.kubernetes, manifest.short_digest(), size(manifest.sizes.on_disk));
+    screen.result(&summary(&made.bundle), || {
+        format!("bundle {digest} for Kubernetes {version} {what} ({disk})")
+    });
     Ok(())
 }

@@ -11,16 +11,18 @@ use crate::screen::{Screen, table};
 pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
     let Listing { bundles, unreadable } = shelf.list()?;
     for (digest, error) in &unreadable {
-        let cause = Failure::chain_of(error).join(": ");
-        let text = format!("{cause}; remove it with: flotilla bundle remove {}", digest.get(..12).unwrap_or(digest));
-        screen.warning(&text);
+        let short = digest.get(..12).unwrap_or(digest);
+        screen.warning(
+            &Failure::chain_of(error).join(": "),
+            &format!("remove it with: flotilla bundle remove {short}"),
+        );
     }
     if screen.is_json() {
         screen.json(&Value::Array(bundles.iter().map(summary).collect()));
         return Ok(());
     }
     if bundles.is_empty() && unreadable.is_empty() {
-        screen.note("no bundles yet; make one with: flotilla bundle build");
+        screen.note("no bundles yet", "make one with: flotilla bundle build");
         return Ok(());
     }
     let rows = bundles.iter().map(|bundle| {

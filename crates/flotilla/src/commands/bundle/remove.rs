@@ -9,6 +9,8 @@ use crate::screen::Screen;
 
 pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
     let digest = shelf.remove(&args.which, screen.reporter())?;
-    screen.result(&json!({"digest": digest}), || format!("bundle {digest} is removed"));
+    screen.result(&json!({"digest": digest}), || {
+        format!("bundle {} is removed", digest.get(..12).unwrap_or(&digest))
+    });
     Ok(())
 }

@@ -32,7 +32,8 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
             Provenance::OwnProgram { .. } => "flotilla's own program".into(),
             Provenance::Debian { packages } => {
                 let unpinned = packages.iter().filter(|package| !package.pinned).count();
-                let note = if unpinned > 0 { format!(", {unpinned} not in the lock file") } else { String::new() };
+                let note =
+                    if unpinned > 0 { format!(", {unpinned} not in the lock file") } else { String::new() };
                 format!("{} Debian packages{note}", packages.len())
             }
         };

@@ -1,0 +1,259 @@
+//! The host's apt, on an archive made here.
+
+use std::fmt::Write;
+use std::time::SystemTime;
+
+use flotilla_engine::Explain;
+use tempfile::TempDir;
+
+use super::*;
+use crate::fixture::{self, Events};
+
+#[test]
+fn the_number_of_packages_is_read() {
+    assert_eq!(
+        newly_installed("0 upgraded, 110 newly installed, 0 to remove and 0 not upgraded."),
+        Some(110)
+    );
+    assert_eq!(newly_installed("Need to get 44.1 MB of archives."), None);
+}
+
+#[test]
+fn pins_become_preferences() {
+    let pins = [DebPin { name: "bash".into(), version: "5.2-1".into(), sha256: String::new() }];
+    assert_eq!(render_preferences(&pins), "Package: bash\nPin: version 5.2-1\nPin-Priority: 1001\n\n");
+}
+
+/// A Debian archive in a folder, and an apt that knows no other.
+struct Archive {
+    dir: TempDir,
+    index: String,
+    cancel: flotilla_linux::host::Cancel,
+}
+
+impl Archive {
+    /// `flotilla-tool` 1.0 and 2.0, which depend on `flotilla-lib` 1.0. None if the host has no apt.
+    fn new() -> Option<Self> {
+        for program in ["apt-get", "dpkg-deb"] {
+            if Command::new(program).arg("--version").run().is_err() {
+                eprintln!("skipped: there is no {program}");
+                return None;
+            }
+        }
+        let cancel = flotilla_linux::host::Cancel::new();
+        let mut archive = Self { dir: fixture::folder(), index: String::new(), cancel };
+        fs::create_dir(archive.path("repo")).unwrap();
+        archive.add("flotilla-lib", "1.0", "");
+        archive.add("flotilla-tool", "1.0", "Depends: flotilla-lib\n");
+        archive.add("flotilla-tool", "2.0", "Depends: flotilla-lib\n");
+        archive.publish();
+        // Copied, not used in place, as from a mirror. The host's own settings are not read at all.
+        let list = format!("deb [trusted=yes] copy:{} ./\n", archive.path("repo").display());
+        fs::write(archive.path("sources.list"), list).unwrap();
+        let config = format!(
+            "Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\nDir::Etc::main \"/dev/null\";\n\
+             Dir::Etc::parts \"/dev/null\";\nDir::Etc::preferencesparts \"/dev/null\";\nAcquire::Languages \"none\";\n",
+            archive.path("sources.list").display()
+        );
+        fs::write(archive.path("apt.conf"), config).unwrap();
+        Some(archive)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Builds a package that has one file and adds it to the index.
+    fn add(&mut self, name: &str, version: &str, fields: &str) {
+        let root = self.path("package");
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: all\n{fields}\
+             Maintainer: Nobody <nobody@example.com>\nDescription: for a test\n"
+        );
+        fs::create_dir_all(root.join("DEBIAN")).unwrap();
+        fs::write(root.join("DEBIAN/control"), &control).unwrap();
+        fs::create_dir_all(root.join("usr/share")).unwrap();
+        fs::write(root.join("usr/share").join(name), version).unwrap();
+        let file = self.deb(name, version);
+        Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(&file).run().unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        let size = fs::metadata(&file).unwrap().len();
+        let sha256 = hash::of_file(&file).unwrap();
+        let filename = format!("./{name}_{version}_all.deb");
+        write!(self.index, "{control}Filename: {filename}\nSize: {size}\nSHA256: {sha256}\n\n").unwrap();
+    }
+
+    fn publish(&self) {
+        fs::write(self.path("repo/Packages"), &self.index).unwrap();
+    }
+
+    fn deb(&self, name: &str, version: &str) -> PathBuf {
+        self.path("repo").join(format!("{name}_{version}_all.deb"))
+    }
+
+    /// A pin of what is in the archive.
+    fn pin(&self, name: &str, version: &str) -> DebPin {
+        let sha256 = hash::of_file(&self.deb(name, version)).unwrap();
+        DebPin { name: name.into(), version: version.into(), sha256 }
+    }
+
+    fn download(&self, package: &str, pins: &[DebPin]) -> Result<Vec<Deb>> {
+        let env = vec![("APT_CONFIG".to_owned(), self.path("apt.conf").display().to_string())];
+        let apt = Apt::new(self.path("apt"), Clients { cancel: self.cancel.clone(), env })?;
+        let events = Events::default();
+        apt.download(&[package.to_owned()], pins, &Step::start(&events, "apt", "", None))
+    }
+
+    /// The packages in apt's own folder.
+    fn downloaded(&self) -> Vec<String> {
+        let mut names = fixture::names_in(&self.path("apt/archives"));
+        names.retain(|name| name != "partial");
+        names
+    }
+}
+
+fn versions(debs: &[Deb]) -> Vec<(&str, &str, bool)> {
+    debs.iter().map(|deb| (deb.name.as_str(), deb.version.as_str(), deb.pinned)).collect()
+}
+
+#[test]
+fn what_a_package_depends_on_comes_along() {
+    let Some(archive) = Archive::new() else { return };
+    let debs = archive.download("flotilla-tool", &[]).unwrap();
+    assert_eq!(versions(&debs), [("flotilla-lib", "1.0", false), ("flotilla-tool", "2.0", false)]);
+    for deb in &debs {
+        assert_eq!(deb.sha256, archive.pin(&deb.name, &deb.version).sha256);
+        assert_eq!(hash::of_file(&deb.file).unwrap(), deb.sha256);
+    }
+    let names = read_files(&debs[1].file, |tar| {
+        let mut tar = tar::Archive::new(tar);
+        let names = tar.entries()?.map(|entry| Ok(entry?.path()?.display().to_string()));
+        names.collect::<std::io::Result<Vec<_>>>()
+    });
+    assert_eq!(names.unwrap().last().unwrap(), "./usr/share/flotilla-tool");
+}
+
+#[test]
+fn the_pinned_version_is_taken_over_a_newer_one() {
+    let Some(archive) = Archive::new() else { return };
+    let pins = [archive.pin("flotilla-tool", "1.0"), archive.pin("flotilla-lib", "1.0")];
+    let debs = archive.download("flotilla-tool", &pins).unwrap();
+    assert_eq!(versions(&debs), [("flotilla-lib", "1.0", true), ("flotilla-tool", "1.0", true)]);
+}
+
+#[test]
+fn when_the_pinned_version_is_offered_no_more_the_newer_one_is_taken() {
+    let Some(archive) = Archive::new() else { return };
+    let pins = [DebPin { name: "flotilla-tool".into(), version: "1.5".into(), sha256: "0".repeat(64) }];
+    let debs = archive.download("flotilla-tool", &pins).unwrap();
+    assert_eq!(versions(&debs), [("flotilla-lib", "1.0", false), ("flotilla-tool", "2.0", false)]);
+}
+
+#[test]
+fn a_package_that_is_not_the_pinned_one_is_refused_and_removed() {
+    let Some(archive) = Archive::new() else { return };
+    let actual = archive.pin("flotilla-tool", "1.0").sha256;
+    let pins = [DebPin { sha256: "0".repeat(64), ..archive.pin("flotilla-tool", "1.0") }];
+    let error = archive.download("flotilla-tool", &pins).unwrap_err();
+    assert_eq!(error.code().exit_status, 40);
+    let expected = format!(
+        "wrong checksum of the package flotilla-tool 1.0 (userland): expected {}, got {actual}",
+        "0".repeat(64)
+    );
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(archive.downloaded(), ["flotilla-lib_1.0_all.deb"]);
+}
+
+#[test]
+fn a_package_changed_behind_the_index_is_refused_by_apt() {
+    let Some(archive) = Archive::new() else { return };
+    let deb = archive.deb("flotilla-tool", "2.0");
+    let mut bytes = fs::read(&deb).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&deb, bytes).unwrap();
+    let error = archive.download("flotilla-tool", &[]).unwrap_err();
+    assert!(error.details().iter().any(|line| line.contains("Hash Sum mismatch")), "{error:?}");
+    assert_eq!(archive.downloaded(), ["flotilla-lib_1.0_all.deb"]);
+}
+
+#[test]
+fn what_an_earlier_run_left_is_used_only_if_it_is_pinned() {
+    let Some(archive) = Archive::new() else { return };
+    let lib = archive.pin("flotilla-lib", "1.0");
+    archive.download("flotilla-tool", std::slice::from_ref(&lib)).unwrap();
+    assert_eq!(archive.downloaded(), ["flotilla-lib_1.0_all.deb", "flotilla-tool_2.0_all.deb"]);
+    fs::write(archive.path("apt/archives/broken_1_all.deb"), "torn").unwrap();
+    // The archive has the library no more: only what was left can be it.
+    fs::remove_file(archive.deb("flotilla-lib", "1.0")).unwrap();
+
+    let pins = [archive.pin("flotilla-tool", "1.0"), lib];
+    let debs = archive.download("flotilla-tool", &pins).unwrap();
+    assert_eq!(versions(&debs), [("flotilla-lib", "1.0", true), ("flotilla-tool", "1.0", true)]);
+}
+
+#[test]
+fn a_package_that_does_not_exist_is_told_in_apts_words() {
+    let Some(archive) = Archive::new() else { return };
+    let error = archive.download("flotilla-absent", &[]).unwrap_err();
+    assert_eq!(error.details(), ["E: Unable to locate package flotilla-absent"]);
+    assert!(error.to_string().contains("flotilla-absent"), "{error}");
+}
+
+#[test]
+fn a_dependency_that_does_not_exist_is_told_in_apts_words() {
+    let Some(mut archive) = Archive::new() else { return };
+    archive.add("flotilla-broken", "1.0", "Depends: flotilla-absent\n");
+    archive.publish();
+    let error = archive.download("flotilla-broken", &[]).unwrap_err();
+    assert!(
+        error
+            .details()
+            .iter()
+            .any(|line| line.contains("unmet dependencies") || line.contains("held broken")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_cancelled_download_is_an_interruption() {
+    let Some(archive) = Archive::new() else { return };
+    archive.cancel.cancel();
+    let error = archive.download("flotilla-tool", &[]).unwrap_err();
+    assert_eq!(error.code().exit_status, 130, "{error}");
+}
+
+/// The host's package database and lists: names, sizes, dates, and the database itself.
+fn host_state() -> Vec<(PathBuf, u64, SystemTime)> {
+    let mut state = Vec::new();
+    for folder in ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt"] {
+        for item in walkdir::WalkDir::new(folder).into_iter().flatten() {
+            // A lock that somebody else takes at this moment is not our doing.
+            if item.file_name().to_string_lossy().starts_with("lock") {
+                continue;
+            }
+            let metadata = item.metadata().unwrap();
+            state.push((item.path().to_owned(), metadata.len(), metadata.modified().unwrap()));
+        }
+    }
+    state.sort();
+    state
+}
+
+#[test]
+fn the_host_is_not_touched() {
+    let Some(archive) = Archive::new() else { return };
+    let status = Path::new("/var/lib/dpkg/status");
+    let before = (host_state(), hash::of_file(status).unwrap());
+    archive.download("flotilla-tool", &[archive.pin("flotilla-tool", "1.0")]).unwrap();
+    archive.download("flotilla-absent", &[]).unwrap_err();
+    assert_eq!((host_state(), hash::of_file(status).unwrap()), before);
+    assert!(!Path::new("/usr/share/flotilla-tool").exists());
+}
+
+#[test]
+fn clearing_removes_lists_and_archives() {
+    let Some(archive) = Archive::new() else { return };
+    archive.download("flotilla-lib", &[]).unwrap();
+    Apt::new(archive.path("apt"), Clients::default()).unwrap().clear().unwrap();
+    assert!(!archive.path("apt").exists());
+}
