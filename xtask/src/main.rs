@@ -4,6 +4,7 @@
 
 use clap::Parser;
 
+mod bench;
 mod lock;
 mod program;
 
@@ -11,6 +12,9 @@ mod program;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    /// Time things
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Change or check what bundles are made of (bundle/lock.toml)
     #[command(subcommand)]
     Lock(lock::Command),
@@ -18,6 +22,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
+        Task::Bench(command) => bench::run(command),
         Task::Lock(command) => lock::run(command),
     }
 }

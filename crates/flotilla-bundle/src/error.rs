@@ -24,7 +24,7 @@ pub enum BundleError {
     NotWritable { path: PathBuf },
     #[error("building a bundle needs root: it makes files that belong to root and mounts what it unpacks")]
     NotRoot,
-    #[error("building needs {} free in {path}, {} is there", size(*.needed), size(*.free))]
+    #[error("too little space in {path}: {} needed, {} free", size(*.needed), size(*.free))]
     DiskSpace { path: PathBuf, needed: u64, free: u64 },
     #[error("the source '{origin}' cannot be used here: {}", .missing.iter().map(|m| m.what.as_str()).collect::<Vec<_>>().join("; "))]
     SourceUnavailable { origin: &'static str, missing: Vec<Missing> },

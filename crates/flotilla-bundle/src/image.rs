@@ -194,7 +194,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 }
 
 /// Go's name for this machine's processor.
-pub(crate) fn architecture() -> &'static str {
+pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

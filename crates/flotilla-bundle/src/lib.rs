@@ -29,9 +29,9 @@ pub mod source;
 mod store;
 mod tree;
 mod unpack;
-mod wait;
 
 pub use error::BundleError;
+pub use image::architecture;
 pub use make::{Made, Request, SourceChoice};
 pub use manifest::Manifest;
 pub use shelf::{Bundle, Listing, Shelf};

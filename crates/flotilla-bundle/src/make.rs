@@ -220,11 +220,16 @@ impl Shelf {
             let text = serde_json::to_vec(manifest).expect("a manifest is plain data");
             durable::write(&folder.join(manifest::FILE), &text, &self.bundles(), UNFINISHED)
         };
-        if path.exists() {
-            // Its own databases and dates are as good; only the recipe may be a newer one.
-            let kept = Manifest { recipe: manifest.recipe, ..Manifest::load(&path)? };
-            write(&path, &kept)?;
-            return Ok(Bundle { path, manifest: kept });
+        match Manifest::load(&path) {
+            Ok(kept) => {
+                // Its own databases and dates are as good; only the recipe may be a newer one.
+                let kept = Manifest { recipe: manifest.recipe, ..kept };
+                write(&path, &kept)?;
+                return Ok(Bundle { path, manifest: kept });
+            }
+            // One that cannot be read makes room for one that can.
+            Err(_) if path.exists() => self.discard(&path)?,
+            Err(_) => {}
         }
         write(work, &manifest)?;
         durable::sync_file_system(work)?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{At, BundleError, Result};
+use crate::hash;
 use crate::inventory::{self, Entry};
 use crate::part::Parts;
 use crate::source::Provenance;
@@ -19,7 +20,7 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
     pub format: u32,
-    /// SHA-256 over everything but the files that vary.
+    /// SHA-256 over what it is for and every file but those that vary.
     pub digest: String,
     pub kubernetes: String,
     pub architecture: String,
@@ -82,7 +83,10 @@ impl Manifest {
     /// The digest that the files listed would have.
     pub fn computed_digest(&self) -> String {
         let varying: HashSet<&str> = self.varies.iter().map(|varies| varies.path.as_str()).collect();
-        inventory::digest(self.files.iter().filter(|entry| !varying.contains(entry.path.as_str())))
+        let files =
+            inventory::digest(self.files.iter().filter(|entry| !varying.contains(entry.path.as_str())));
+        let Self { format, kubernetes, architecture, images, .. } = self;
+        hash::of_bytes(format!("{format} {kubernetes:?} {architecture:?} {images:?} {files}").as_bytes())
     }
 
     /// A digest as people see it and type it.

@@ -134,12 +134,15 @@ impl Shelf {
         if !users.is_empty() {
             return Err(BundleError::InUse { bundle: digest, users });
         }
-        // Renamed first: half a bundle must never look like one.
-        let path = self.bundles().join(&digest);
-        let doomed = self.bundles().join(format!("{UNFINISHED}{digest}"));
-        fs::rename(&path, &doomed).at("remove", &path)?;
-        fs::remove_dir_all(&doomed).at("remove", &doomed)?;
+        self.discard(&self.bundles().join(&digest))?;
         Ok(digest)
+    }
+
+    /// Removes a bundle's folder. Renamed first: half a bundle must never look like one.
+    pub(crate) fn discard(&self, path: &Path) -> Result<()> {
+        let doomed = self.bundles().join(format!("{UNFINISHED}{}", file_name(path)));
+        fs::rename(path, &doomed).at("remove", path)?;
+        fs::remove_dir_all(&doomed).at("remove", &doomed)
     }
 
     /// The name of the folder of a bundle, which may be one that cannot be read.

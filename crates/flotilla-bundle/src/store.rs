@@ -11,13 +11,14 @@ use std::time::Duration;
 use flotilla_engine::Unit;
 use flotilla_engine::event::Step;
 use flotilla_linux::host::{Cancel, Command};
+use flotilla_linux::poll;
 use flotilla_linux::sandbox::{self, Bind, Spec};
 
 use crate::error::{At, BundleError, Result};
 use crate::image::Image;
 use crate::inventory::Kind;
 use crate::part::Parts;
-use crate::{hash, tree, wait};
+use crate::{hash, tree};
 
 /// Where containerd keeps what it knows of images and snapshots, with the times at which it learnt it.
 pub(crate) const DATABASES: [&str; 2] =
@@ -109,7 +110,7 @@ impl Client<'_> {
 
     /// containerd needs a moment to open its socket.
     fn wait_until_ready(&self, ended: impl Fn() -> bool) -> Result<()> {
-        wait::until(READY_WITHIN, || self.ctr().arg("version").run(), |_| ended())?;
+        poll::until(READY_WITHIN, || self.ctr().arg("version").run(), |_| ended())?;
         Ok(())
     }
 
@@ -145,7 +146,7 @@ impl Client<'_> {
                 Some(image) => Err(BundleError::NotImported { image: image.name.clone() }),
             }
         };
-        wait::until(READY_WITHIN, all_known, |error| !matches!(error, BundleError::NotImported { .. }))
+        poll::until(READY_WITHIN, all_known, |error| !matches!(error, BundleError::NotImported { .. }))
     }
 }
 

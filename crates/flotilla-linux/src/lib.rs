@@ -5,6 +5,7 @@
 //! - [`sandbox`] runs a program in namespaces of its own, on a root file system of its own;
 //! - [`mount`], [`dev`], [`cgroup`], [`loopback`] are the pieces a sandbox, and later a node, is made of;
 //! - [`disk`] measures room and use of file systems;
+//! - [`poll`] waits for what nobody tells us about;
 //! - [`filelock`] lets one process at a time at something, and tells the others whom they wait for.
 //!
 //! This is the only crate with unsafe code; every such block says why it is sound. It never prints (except the
@@ -17,6 +18,5 @@ pub mod filelock;
 pub mod host;
 pub mod loopback;
 pub mod mount;
+pub mod poll;
 pub mod sandbox;
-
-mod poll;

@@ -49,7 +49,7 @@ pub fn tiny(state: &Path) -> String {
         format: 1,
         digest: String::new(),
         kubernetes: TINY_VERSION.into(),
-        architecture: architecture().into(),
+        architecture: flotilla_bundle::architecture().into(),
         source: "build".into(),
         recipe: "made up".into(),
         created: "2026-11-05T10:00:00Z".into(),
@@ -72,15 +72,6 @@ pub fn use_in_node(state: &Path, cluster: &str, node: &str, digest: &str) {
     let folder = state.join("clusters").join(cluster).join("nodes").join(node);
     fs::create_dir_all(&folder).expect("the folder of a node");
     fs::write(folder.join("bundle"), format!("{digest}\n")).expect("the bundle of a node");
-}
-
-/// This machine's, as Kubernetes calls it.
-pub(crate) fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 fn make(root: &Path, path: &str, thing: &Thing) -> Entry {

@@ -31,7 +31,7 @@ impl Filter {
 
     /// The home, digests, process numbers, times, durations and the architecture, each by its name in brackets.
     pub(crate) fn apply(&self, text: &str) -> String {
-        let text = text.replace(&self.home, "[HOME]").replace(crate::bundles::architecture(), "[ARCH]");
+        let text = text.replace(&self.home, "[HOME]").replace(flotilla_bundle::architecture(), "[ARCH]");
         PATTERNS.iter().fold(without_digests(&text), |text, (pattern, name)| replace(&text, pattern, name))
     }
 }

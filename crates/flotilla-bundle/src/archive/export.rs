@@ -26,7 +26,9 @@ impl Shelf {
         let mut unfinished = file.as_os_str().to_owned();
         unfinished.push(".part");
         let unfinished = TempPath::try_from_path(unfinished).at("write", file)?;
-        let mut out = File::create(&unfinished).at("write", file)?;
+        // A new file, never one that a link of that name leads to.
+        let _ = fs::remove_file(&unfinished);
+        let mut out = File::create_new(&unfinished).at("write", file)?;
         let mut zstd = zstd::Encoder::new(io::BufWriter::new(&mut out), 3).at("write", file)?;
         // The manifest vouches for every file, this for the manifest.
         zstd.include_checksum(true).at("write", file)?;

@@ -15,6 +15,10 @@ use crate::error::{At, BundleError, Result};
 use crate::hash;
 use crate::lock::DebPin;
 
+/// The host's hooks would change the host: refresh its caches, remove its packages' files. Read after its settings.
+const NO_HOOKS: &str = "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n\
+    #clear APT::Update::Post-Invoke-Success;\n#clear DPkg::Pre-Invoke;\n#clear DPkg::Post-Invoke;\n";
+
 /// An apt of its own in a folder.
 #[derive(Debug)]
 pub struct Apt {
@@ -39,7 +43,7 @@ impl Apt {
             let path = folder.join(part);
             fs::create_dir_all(&path).at("make", &path)?;
         }
-        for (name, text) in [("status", ""), ("preferences", "")] {
+        for (name, text) in [("status", ""), ("preferences", ""), ("apt.conf", NO_HOOKS)] {
             let path = folder.join(name);
             fs::write(&path, text).at("write", &path)?;
         }
@@ -129,9 +133,10 @@ impl Apt {
         ];
         options
             .iter()
-            .fold(self.clients.command("apt-get"), |apt, (name, value)| {
-                apt.arg("-o").arg(format!("{name}={value}"))
-            })
+            .fold(
+                self.clients.command("apt-get").arg("-c").arg(self.folder.join("apt.conf")),
+                |apt, (name, value)| apt.arg("-o").arg(format!("{name}={value}")),
+            )
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive")
     }

@@ -133,7 +133,7 @@ fn a_disk_that_is_too_small_is_told_with_both_numbers() {
     assert_eq!(error.code().exit_status, 26);
 
     let error = BundleError::DiskSpace { path: "/home".into(), needed: 9_000_000_000, free: 1_250_000_000 };
-    assert_eq!(error.to_string(), "building needs 9.0 GB free in /home, 1.2 GB is there");
+    assert_eq!(error.to_string(), "too little space in /home: 9.0 GB needed, 1.2 GB free");
     assert!(error.hints()[0].contains("FLOTILLA_HOME"));
 }
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use flotilla_linux::sandbox::{self, Spec};
+use flotilla_linux::sandbox::{self, Bind, Spec};
 use serde_json::Value;
 
 use crate::lab;
@@ -18,11 +18,15 @@ fn show() -> Value {
 
 /// Runs a command line in the bundle's root, with nothing else there.
 fn in_root(line: &str) -> String {
+    in_root_with(Vec::new(), line)
+}
+
+fn in_root_with(binds: Vec<Bind>, line: &str) -> String {
     let scratch = tempfile::tempdir().unwrap();
     let spec = Spec {
         root: lab::bundle().join("rootfs"),
         scratch: scratch.path().to_owned(),
-        binds: Vec::new(),
+        binds,
         hostname: "contents".into(),
         cgroup: None,
         argv: ["/bin/sh", "-c", line].map(str::to_owned).into(),
@@ -30,6 +34,15 @@ fn in_root(line: &str) -> String {
     };
     let output = sandbox::command_with(Path::new(env!("CARGO_BIN_EXE_flotilla")), &spec).run();
     output.unwrap_or_else(|error| panic!("{line}: {error}")).text()
+}
+
+/// A program of an image, as it is in the store.
+fn unpacked(program: &str) -> PathBuf {
+    let snapshots = lab::bundle().join("store/io.containerd.snapshotter.v1.overlayfs/snapshots");
+    let all = fs::read_dir(&snapshots).unwrap().flatten().map(|item| item.path().join("fs").join(program));
+    all.into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no {program} in {}", snapshots.display()))
 }
 
 #[test]
@@ -41,17 +54,10 @@ fn the_root_is_small_and_no_byte_is_there_twice() {
     assert!(size("rootfs") < 450 * MEGABYTE, "{sizes}");
     assert!(size("on_disk") < size("bin") + size("rootfs") + size("store"), "{sizes}");
     let bundle = lab::bundle();
-    let inode = |path: &str| fs::metadata(bundle.join(path)).unwrap_or_else(|e| panic!("{path}: {e}")).ino();
-    let snapshots = bundle.join("store/io.containerd.snapshotter.v1.overlayfs/snapshots");
-    let unpacked = |program: &str| -> String {
-        let found =
-            fs::read_dir(&snapshots).unwrap().flatten().map(|item| item.path().join("fs").join(program));
-        let found =
-            found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {program} unpacked"));
-        found.strip_prefix(bundle).unwrap().display().to_string()
-    };
-    assert_eq!(inode("rootfs/usr/local/bin/etcdctl"), inode(&unpacked("usr/local/bin/etcdctl")));
-    assert_eq!(inode("rootfs/usr/sbin/nft"), inode(&unpacked("usr/sbin/nft")));
+    let inode = |path: &Path| fs::metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).ino();
+    for program in ["usr/local/bin/etcdctl", "usr/sbin/nft"] {
+        assert_eq!(inode(&bundle.join("rootfs").join(program)), inode(&unpacked(program)), "{program}");
+    }
     let blobs = bundle.join("store/io.containerd.content.v1.content/blobs/sha256");
     let layers =
         fs::read_dir(blobs).unwrap().flatten().filter(|blob| blob.metadata().unwrap().len() > 100_000);
@@ -135,4 +141,24 @@ fn the_manifest_names_every_source_and_everything_is_pinned() {
         names,
         ["cni-plugins", "containerd", "coredns", "crictl", "etcd", "kubernetes", "pause", "runc", "userland"]
     );
+}
+
+/// Pause as the first process of a namespace, which is what it is in a pod: an orphan ends up with it.
+const PAUSE: &str = r#"
+unshare --fork --pid /pause & holder=$!
+until pause=$(pgrep -P $holder); do sleep 0.02; done
+nsenter --target "$pause" --pid sh -c '(sleep 0.1 &)'
+sleep 0.4
+ps -eo ppid=,stat= | awk -v pause="$pause" '$1 == pause { print "left", $0 }'
+kill -TERM "$pause"
+wait $holder
+echo "ended with $?"
+"#;
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn pause_reaps_orphans_ends_when_told_and_says_its_version() {
+    let pause = || vec![Bind { source: unpacked("pause"), target: "/pause".into(), read_only: true }];
+    assert_eq!(in_root_with(pause(), PAUSE), "ended with 0");
+    assert_eq!(in_root_with(pause(), "/pause -v"), "pause 3.10.2");
 }
