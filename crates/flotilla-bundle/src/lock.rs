@@ -49,7 +49,8 @@ pub struct GoComponent {
     /// Values set at link time; `{version}`, `{major}`, `{minor}` and `{date}` are filled in.
     #[serde(default)]
     pub stamp: BTreeMap<String, String>,
-    /// How long a cold build took on two cores.
+    /// How long a cold build took on two cores. Not written: it says nothing about what is built.
+    #[serde(skip_serializing)]
     pub seconds: u64,
     #[serde(default, skip_serializing)]
     pub versions: BTreeMap<String, GoPin>,
@@ -83,6 +84,7 @@ pub struct Userland {
     pub programs: Vec<String>,
     pub data: Vec<String>,
     pub terminals: Vec<String>,
+    #[serde(skip_serializing)]
     pub seconds: u64,
     /// Packages of the Debian release the lock was made on, by name.
     #[serde(default)]
