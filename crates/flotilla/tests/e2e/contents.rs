@@ -146,7 +146,10 @@ fn the_manifest_names_every_source_and_everything_is_pinned() {
 /// Pause as the first process of a namespace, which is what it is in a pod: an orphan ends up with it.
 const PAUSE: &str = r#"
 unshare --fork --pid /pause & holder=$!
-until pause=$(pgrep -P $holder); do sleep 0.02; done
+for try in $(seq 100); do
+  read -r pause < /proc/$holder/task/$holder/children && break
+  sleep 0.02
+done
 nsenter --target "$pause" --pid sh -c '(sleep 0.1 &)'
 sleep 0.4
 ps -eo ppid=,stat= | awk -v pause="$pause" '$1 == pause { print "left", $0 }'
