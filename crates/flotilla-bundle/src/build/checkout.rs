@@ -82,7 +82,72 @@ fn semantic(described: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::semantic;
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use flotilla_linux::host::Cancel;
+
+    use super::*;
+    use crate::fixture::{self, Events};
+    use crate::source::Kind;
+
+    /// As small as a checkout can be: the folders that are looked for, one program, one tag and a commit after it.
+    fn commit_sample(folder: &Path) {
+        let program = "package main\n\nvar version = \"none\"\n\nfunc main() { println(version) }\n";
+        for (path, text) in [
+            ("go.mod", "module k8s.io/kubernetes\n\ngo 1.21\n"),
+            ("cmd/kubeadm/kubeadm.go", program),
+            ("staging/src/k8s.io/component-base/README.md", ""),
+        ] {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let git = |args: &[&str]| {
+            let who = ["-c", "user.name=test", "-c", "user.email=test@example.com"];
+            Command::new("git").args(who).args(args).current_dir(folder).run().unwrap();
+        };
+        git(&["init", "--quiet"]);
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "upstream's"]);
+        git(&["tag", "v1.36.3"]);
+        git(&["commit", "--quiet", "--allow-empty", "--message", "my own"]);
+    }
+
+    #[test]
+    fn a_checkout_is_built_under_the_name_that_its_tags_give_it() {
+        let folder = fixture::folder();
+        let checkout_folder = folder.path().join("kubernetes");
+        commit_sample(&checkout_folder);
+        let checkout = Checkout::inspect(&checkout_folder, None).unwrap();
+        assert!(checkout.version.starts_with("v1.36.3-1+"), "{}", checkout.version);
+        assert_eq!(Checkout::inspect(&checkout_folder, Some("v1.36.9")).unwrap().version, "v1.36.9");
+
+        let how = GoComponent {
+            module: "k8s.io/kubernetes".into(),
+            programs: vec!["k8s.io/kubernetes/cmd/kubeadm".into()],
+            rename: BTreeMap::new(),
+            tags: Vec::new(),
+            cgo: false,
+            stamp: BTreeMap::from([("main.version".into(), "{version}".into())]),
+            seconds: 1,
+            versions: BTreeMap::new(),
+        };
+        let kind = Kind::Checkout { how: how.clone(), checkout: checkout.clone() };
+        let component = Component { name: "kubernetes".into(), version: checkout.version.clone(), kind };
+        let (files, scratch) = (folder.path().join("files"), folder.path().join("scratch"));
+        for folder in [&files, &scratch] {
+            fs::create_dir(folder).unwrap();
+        }
+        let at = Workplace { files: &files, scratch: &scratch };
+        let events = Events::default();
+        let step = Step::start(&events, "kubernetes", "", None);
+        let source = BuildSource::new(folder.path().join("cache"), Cancel::new());
+        let from = source.build_checkout(&component, &how, &checkout, &at, &step).unwrap();
+        assert!(matches!(from, Provenance::Checkout { commit, .. } if commit == checkout.commit));
+        let said = Command::new(files.join("kubeadm")).run().unwrap().stderr;
+        assert_eq!(String::from_utf8_lossy(&said).trim(), checkout.version);
+    }
 
     #[test]
     fn a_description_becomes_a_semantic_version() {
@@ -93,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_folder_without_kubernetes_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = super::Checkout::inspect(dir.path(), None).unwrap_err();
+        let dir = fixture::folder();
+        let error = Checkout::inspect(dir.path(), None).unwrap_err();
         assert!(error.to_string().ends_with("is not a Kubernetes checkout: it has no go.mod"), "{error}");
     }
 }

@@ -120,7 +120,7 @@ fn a_person_who_logs_in_finds_the_usual_programs() {
 
 #[test]
 #[ignore = "needs root and a bundle"]
-fn the_manifest_names_every_source_and_everything_is_pinned() {
+fn the_manifest_names_every_source_and_its_checksum() {
     lab::bundle();
     let manifest = show();
     for component in manifest["components"].as_array().unwrap() {
