@@ -50,7 +50,6 @@ pub enum Event {
 pub enum Unit {
     Bytes,
     Packages,
-    Files,
     Images,
 }
 

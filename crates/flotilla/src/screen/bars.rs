@@ -150,7 +150,6 @@ pub(crate) fn count(done: u64, total: Option<u64>, unit: Unit) -> String {
             return total.map_or_else(|| size(done), |total| format!("{} of {}", size(done), size(total)));
         }
         Unit::Packages => "packages",
-        Unit::Files => "files",
         Unit::Images => "images",
     };
     total.map_or_else(|| format!("{done} {name}"), |total| format!("{done}/{total} {name}"))
