@@ -1,4 +1,5 @@
-//! Control groups: finding the host's hierarchies, a group in each of them, and a view of them inside a sandbox.
+//! Control groups: finding the host's hierarchies, a group in each of them, its limits and its processes, and a view
+//! of them inside a sandbox or a node.
 //!
 //! A host has either the unified hierarchy (v2) or several of v1; a host with both (hybrid) counts as v1, since
 //! that is where its controllers are. The host's own mounts and groups are never changed.
@@ -12,8 +13,12 @@ use crate::mount::{self, DATA_ONLY, MountError};
 use crate::poll::pause;
 
 mod layout;
+mod limits;
+mod processes;
 
 pub use layout::{Hierarchy, Layout};
+pub use limits::Limits;
+pub use processes::delegate_here;
 
 /// How long, and how often, to try again to remove a group: a process leaves it a moment after its death.
 const REMOVE_TRIES: u32 = 100;
@@ -32,6 +37,8 @@ pub enum CgroupError {
     Create { path: PathBuf, source: io::Error },
     #[error("cannot enter the control group {}", path.display())]
     Join { path: PathBuf, source: io::Error },
+    #[error("cannot limit the control group: {value} cannot be written to {}", path.display())]
+    Limit { path: PathBuf, value: String, source: io::Error },
     #[error("cannot remove the control group {}", path.display())]
     Remove { path: PathBuf, source: io::Error },
     #[error("cannot name the hierarchy of {name}")]
@@ -43,6 +50,7 @@ pub enum CgroupError {
 /// The same group in every hierarchy of the host.
 #[derive(Debug, Clone)]
 pub struct Group {
+    layout: Layout,
     /// Where each hierarchy is mounted.
     roots: Vec<PathBuf>,
     name: PathBuf,
@@ -60,7 +68,7 @@ impl Group {
         if roots.is_empty() {
             return Err(CgroupError::NoHierarchy);
         }
-        Ok(Self { roots, name: path.to_owned() })
+        Ok(Self { layout: layout.clone(), roots, name: path.to_owned() })
     }
 
     /// Makes the group anew. One left over by a killed predecessor is removed first; one in use is an error.
@@ -99,7 +107,7 @@ impl Group {
         result
     }
 
-    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.roots.iter().map(|root| root.join(&self.name))
     }
 
@@ -153,6 +161,8 @@ fn create_chain(root: &Path, name: &Path) -> io::Result<()> {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
+        // In v2 a controller that the parent does not hand down cannot limit the child.
+        layout::hand_down_controllers(&parent)?;
         // In v1 a new cpuset is empty, and then no process may enter (cpuset(7)). In v2 empty means the parent's,
         // and the root has no such file.
         for file in ["cpuset.cpus", "cpuset.mems"] {

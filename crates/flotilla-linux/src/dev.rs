@@ -30,6 +30,13 @@ pub const BASIC: &[Device] = &[
     Device { name: "tty", major: 5, minor: 0, mode: 0o666 },
 ];
 
+/// What a node has beside: the kernel's log for the kubelet, and what pods that mount or tunnel open.
+pub const OF_A_NODE: &[Device] = &[
+    Device { name: "kmsg", major: 1, minor: 11, mode: 0o600 },
+    Device { name: "fuse", major: 10, minor: 229, mode: 0o600 },
+    Device { name: "net/tun", major: 10, minor: 200, mode: 0o666 },
+];
+
 const LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
@@ -48,10 +55,14 @@ pub enum DeviceError {
 }
 
 /// Mounts a tmpfs at `dev` with the given devices, pseudo terminals, shared memory and message queues.
-pub fn populate(dev: &Path, devices: &[Device]) -> Result<(), DeviceError> {
+pub fn populate<'a>(dev: &Path, devices: impl IntoIterator<Item = &'a Device>) -> Result<(), DeviceError> {
     mount::filesystem("tmpfs", dev, MountFlags::NOSUID, "mode=0755")?;
     for device in devices {
         let path = dev.join(device.name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .map_err(|source| DeviceError::Make { path: folder.to_owned(), source })?;
+        }
         make(&path, device).map_err(|source| DeviceError::Make { path, source })?;
     }
     for (name, target) in LINKS {

@@ -1,11 +1,12 @@
 //! One process at a time, and the others know whom they wait for.
 //!
 //! The lock is the kernel's (flock(2)): it ends with its holder, however that dies, so there are no stale locks.
-//! The file's content only tells who holds it. The file is never deleted: somebody could hold a lock on the
-//! deleted one while the next comer locks a new one under the same name.
+//! The file's content only tells who holds it. Its holder may delete it, with the folder it is in: who then gets
+//! the lock on a file that has no name any more notices, and tries again with the one that has it now.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub enum LockError {
 impl FileLock {
     /// Takes the lock, waiting for it as long as it takes.
     ///
-    /// The folder must be there. If somebody has the lock, `on_wait` is called once, with who that is if it can
+    /// Makes the folder if need be. If somebody has the lock, `on_wait` is called once, with who that is if it can
     /// be told, before the waiting begins.
     pub fn acquire(
         path: &Path,
@@ -64,27 +65,48 @@ impl FileLock {
         cancel: &Cancel,
         on_wait: impl FnOnce(Option<Holder>),
     ) -> Result<Self, LockError> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = file.map_err(|source| LockError::Open { path: path.to_owned(), source })?;
-        let failed = |source| LockError::Lock { path: path.to_owned(), source };
-
         let mut on_wait = Some(on_wait);
         loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(source)) => return Err(failed(source)),
-            }
+            let who = match Self::try_acquire(path, holder)? {
+                Ok(lock) => return Ok(lock),
+                Err(who) => who,
+            };
             if cancel.is_cancelled() {
                 return Err(LockError::Cancelled { path: path.to_owned() });
             }
             if let Some(on_wait) = on_wait.take() {
-                on_wait(read_holder(&mut file));
+                on_wait(who);
             }
             pause(POLL);
         }
-        write_holder(&mut file, holder).map_err(failed)?;
-        Ok(Self { file })
+    }
+
+    /// Takes the lock if nobody has it; else tells who does, if that can be told.
+    pub fn try_acquire(path: &Path, holder: &Holder) -> Result<Result<Self, Option<Holder>>, LockError> {
+        let failed = |source| LockError::Lock { path: path.to_owned(), source };
+        loop {
+            if let Some(folder) = path.parent() {
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+                made.map_err(|source| LockError::Open { path: path.to_owned(), source })?;
+            }
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+            let mut file = match file {
+                // The holder deleted the folder just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file.map_err(|source| LockError::Open { path: path.to_owned(), source })?,
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(Err(read_holder(&mut file))),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
+            }
+            let ours = file.metadata().map_err(failed)?;
+            if !fs::metadata(path).is_ok_and(|named| named.ino() == ours.ino() && named.dev() == ours.dev()) {
+                continue;
+            }
+            write_holder(&mut file, holder).map_err(failed)?;
+            return Ok(Ok(Self { file }));
+        }
     }
 }
 
@@ -168,8 +190,35 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_is_named() {
-        let error = FileLock::acquire(Path::new("/not/there/lock"), &holder("x"), nobody_waits).unwrap_err();
-        assert_eq!(error.to_string(), "cannot open the lock file /not/there/lock");
+    fn a_folder_that_cannot_be_made_is_an_error_that_names_the_lock() {
+        let path = Path::new("/proc/not/there/lock");
+        let error = FileLock::acquire(path, &holder("x"), nobody_waits).unwrap_err();
+        assert_eq!(error.to_string(), "cannot open the lock file /proc/not/there/lock");
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_is_refused_with_its_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _first = FileLock::acquire(&path, &holder("first"), nobody_waits).unwrap();
+        let refused = FileLock::try_acquire(&path, &holder("second")).unwrap();
+        assert_eq!(refused.unwrap_err(), Some(holder("first")));
+    }
+
+    #[test]
+    fn a_lock_deleted_with_its_folder_locks_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cluster/lock");
+        let first = FileLock::acquire(&path, &holder("first"), nobody_waits).unwrap();
+        let (sender, told) = mpsc::channel();
+        let second = thread::spawn({
+            let path = path.clone();
+            move || FileLock::acquire(&path, &holder("second"), |who| sender.send(who).unwrap())
+        });
+        told.recv().unwrap();
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        drop(first);
+        let _second = second.join().unwrap().unwrap();
+        assert!(FileLock::try_acquire(&path, &holder("third")).unwrap().is_err());
     }
 }

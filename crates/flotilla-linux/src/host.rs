@@ -21,6 +21,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -50,6 +51,7 @@ pub struct Command {
     args: Vec<OsString>,
     env: Vec<(OsString, Option<OsString>)>,
     current_dir: Option<PathBuf>,
+    root: Option<PathBuf>,
     stdin: Option<File>,
     cancel: Option<Cancel>,
     /// What errors call it, if not by its own arguments.
@@ -82,6 +84,7 @@ impl Command {
             args: Vec::new(),
             env: Vec::new(),
             current_dir: None,
+            root: None,
             stdin: None,
             cancel: None,
             shown_as: None,
@@ -117,6 +120,15 @@ impl Command {
     #[must_use]
     pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.current_dir = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Lets the program see `root` as the whole of the file system, with its `/` as the working directory.
+    ///
+    /// The program itself is looked for there: name it by its absolute path.
+    #[must_use]
+    pub fn chroot(mut self, root: impl AsRef<Path>) -> Self {
+        self.root = Some(root.as_ref().to_owned());
         self
     }
 
@@ -225,6 +237,16 @@ impl Command {
         }
     }
 
+    /// Lets the program take our place: it has our process number, our standard streams and our terminal, and its exit
+    /// status is ours. Returns only if that fails.
+    pub fn replace_us(self) -> CommandError {
+        let (program, error) = (self.shown_program(), self.to_std_inherited().exec());
+        match error.kind() {
+            io::ErrorKind::NotFound => CommandError::NotFound { program },
+            _ => CommandError::Start { program, source: error },
+        }
+    }
+
     /// Lets errors of the running program name what it stands for instead of itself.
     pub(crate) fn shown_as(mut self, argv: &[String]) -> Self {
         self.shown_as = Some(argv.iter().map(OsString::from).collect());
@@ -250,10 +272,16 @@ impl Command {
         shown.to_string_lossy().into_owned()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the replacement that the lint names")]
     fn to_std(&self) -> std::process::Command {
+        let mut command = self.to_std_inherited();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the replacement that the lint names")]
+    fn to_std_inherited(&self) -> std::process::Command {
         let mut command = std::process::Command::new(&self.program);
-        command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&self.args);
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),

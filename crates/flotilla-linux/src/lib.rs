@@ -3,20 +3,31 @@
 //! - [`host`] starts programs on the host: the one place that does, so that all of them die with us, can be
 //!   cancelled, and leave their last words in the error;
 //! - [`sandbox`] runs a program in namespaces of its own, on a root file system of its own;
-//! - [`mount`], [`dev`], [`cgroup`], [`loopback`] are the pieces a sandbox, and later a node, is made of;
+//! - [`machine`] makes a machine out of namespaces that lives on without us, [`enter`] runs programs in it;
+//! - [`mount`], [`dev`], [`cgroup`], [`loopback`] are the pieces both are made of;
+//! - [`net`], [`nft`], [`sysctl`], [`resolver`] are links, addresses and routes, packet rules, kernel settings and the
+//!   way to a name server;
+//! - [`process`] waits for processes that are not our children, and tells the host's size;
 //! - [`disk`] measures room and use of file systems;
 //! - [`poll`] waits for what nobody tells us about;
 //! - [`filelock`] lets one process at a time at something, and tells the others whom they wait for.
 //!
 //! This is the only crate with unsafe code; every such block says why it is sound. It never prints (except the
-//! sandbox's stages, which are programs of their own), never reads the environment, and knows nothing of clusters.
+//! stages, which are programs of their own), never reads the environment, and knows nothing of clusters.
 
 pub mod cgroup;
 pub mod dev;
 pub mod disk;
+pub mod enter;
 pub mod filelock;
 pub mod host;
 pub mod loopback;
+pub mod machine;
 pub mod mount;
+pub mod net;
+pub mod nft;
 pub mod poll;
+pub mod process;
+pub mod resolver;
 pub mod sandbox;
+pub mod sysctl;

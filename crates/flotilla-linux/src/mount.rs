@@ -59,25 +59,37 @@ pub fn filesystem(kind: &str, target: &Path, flags: MountFlags, options: &str) -
 /// What is written goes to a tmpfs on `scratch` and is gone with the namespace. The folder `scratch` must be
 /// there and stays empty for everybody else. **Changes the working directory** to it.
 pub fn ephemeral_overlay(lower: &Path, scratch: &Path) -> Result<PathBuf, MountError> {
-    let failed = |source: rustix::io::Errno| MountError::Mount {
-        what: format!("the overlay of {}", lower.display()),
-        target: scratch.to_owned(),
-        source: source.into(),
-    };
     // Both before the tmpfs and the change of directory, so that they may be relative.
     let lower_tree = Detached::of(lower)?;
     let scratch = fs::canonicalize(scratch)
         .map_err(|source| MountError::MountPoint { path: scratch.to_owned(), source })?;
     mount("tmpfs", &scratch, SCRATCH, "mode=0700")?;
+    overlay_of(lower_tree, &scratch)
+}
+
+/// Mounts a writable view of `lower`, which itself stays as it is, and returns where.
+///
+/// What is written goes to `upper` in `folder` and stays there; the folders `work`, `lower` and `merged` beside it are
+/// the overlay's own. **Changes the working directory** to `folder`.
+pub fn lasting_overlay(lower: &Path, folder: &Path) -> Result<PathBuf, MountError> {
+    overlay_of(Detached::of(lower)?, folder)
+}
+
+fn overlay_of(lower: Detached, folder: &Path) -> Result<PathBuf, MountError> {
+    let failed = |source: rustix::io::Errno| MountError::Mount {
+        what: format!("the overlay of {}", lower.source.display()),
+        target: folder.to_owned(),
+        source: source.into(),
+    };
     // Short relative names: in overlay's options `:` and `,` separate, and people have such folders.
-    chdir(&scratch).map_err(failed)?;
+    chdir(folder).map_err(failed)?;
     for name in ["upper", "work", "merged"] {
         make_folder(Path::new(name))?;
     }
     // The root of the overlay shows the mode of the upper folder.
     rustix::fs::chmod("upper", rustix::fs::Mode::from_raw_mode(0o755)).map_err(failed)?;
-    lower_tree.attach(Path::new("lower"), false)?;
-    let merged = scratch.join("merged");
+    lower.attach(Path::new("lower"), false)?;
+    let merged = folder.join("merged");
     let options = "lowerdir=lower,upperdir=upper,workdir=work";
     mount("overlay", &merged, MountFlags::empty(), options)?;
     Ok(merged)

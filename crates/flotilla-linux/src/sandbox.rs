@@ -21,9 +21,10 @@
 //! It keeps apart, it does not guard: root inside is root, and `/proc/sys` and `/sys` hold settings of the whole host.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::CgroupError;
@@ -131,9 +132,27 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let json = args.get(2).map(|json| json.to_string_lossy()).unwrap_or_default();
     let spec = serde_json::from_str(&json).map_err(|source| SandboxError::Spec { source });
     Some(spec.and_then(|spec| stage(&spec)).unwrap_or_else(|error| {
-        tell(&error);
+        crate::machine::tell(&error);
         EXIT_NOT_MADE
     }))
+}
+
+/// Gives this process every kind of namespace but a pid namespace, which only its children could be in. The control
+/// group it is in becomes the root of what is seen inside. An error says which could not be made.
+#[expect(unsafe_code, reason = "unshare")]
+pub(crate) fn unshare_the_rest() -> Result<(), (&'static str, io::Error)> {
+    let namespaces = [
+        ("mount", UnshareFlags::NEWNS),
+        ("network", UnshareFlags::NEWNET),
+        ("UTS", UnshareFlags::NEWUTS),
+        ("IPC", UnshareFlags::NEWIPC),
+        ("cgroup", UnshareFlags::NEWCGROUP),
+    ];
+    for (what, flag) in namespaces {
+        // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
+        unsafe { unshare_unsafe(flag) }.map_err(|errno| (what, errno.into()))?;
+    }
+    Ok(())
 }
 
 impl Spec {
@@ -141,19 +160,6 @@ impl Spec {
     fn program(&self) -> Result<&str, SandboxError> {
         self.argv.first().map(String::as_str).ok_or(SandboxError::NoProgram)
     }
-}
-
-/// Prints an error with its causes as one line.
-fn tell(error: &SandboxError) {
-    let mut line = format!("sandbox: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    // Where nobody listens, nobody is told.
-    drop(writeln!(io::stderr(), "{line}"));
 }
 
 #[cfg(test)]

@@ -4,20 +4,58 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod cluster;
+
+pub(crate) use cluster::{
+    DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs,
+    StatusArgs, StopArgs,
+};
+
 /// A real multi-node Kubernetes cluster on your own machine, in seconds
 #[derive(Debug, Parser)]
 #[command(name = "flotilla", version = concat!("v", env!("CARGO_PKG_VERSION")), arg_required_else_help = true)]
 #[command(after_help = "Examples:\n  \
-    flotilla bundle build                  build everything that a node needs\n  \
-    flotilla bundle list                   show the bundles on this machine\n  \
+    flotilla start                         a real Kubernetes cluster on this machine\n  \
+    flotilla kubectl -- get pods -A        use it (or your own kubectl: its context is set)\n  \
+    flotilla stop, flotilla delete         power it off; remove it\n  \
+    flotilla doctor                        what this host lacks or has in the way\n  \
     source <(flotilla completion bash)     tab completion for this shell")]
 pub(crate) struct Cli {
+    /// Name of the cluster
+    #[arg(long, short, global = true, value_name = "NAME", default_value = "flotilla")]
+    pub(crate) profile: String,
+    /// Accepted for minikube's scripts
+    #[arg(long, global = true, hide = true)]
+    pub(crate) alsologtostderr: bool,
+    /// Accepted for minikube's scripts
+    #[arg(long, short = 'v', global = true, hide = true, value_name = "LEVEL")]
+    pub(crate) verbosity: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Start(Box<StartArgs>),
+    Status(StatusArgs),
+    Stop(StopArgs),
+    Delete(DeleteArgs),
+    /// Freeze Kubernetes; pods of your own go on
+    #[command(after_help = "Examples:\n  flotilla pause\n  flotilla pause -A      your own pods as well")]
+    Pause(PauseArgs),
+    /// Thaw what `pause` froze
+    #[command(after_help = "Examples:\n  flotilla unpause\n  flotilla unpause -p demo")]
+    Unpause(PauseArgs),
+    Kubectl(KubectlArgs),
+    Ssh(SshArgs),
+    Logs(LogsArgs),
+    Ip(IpArgs),
+    /// Check this host: what it lacks, what is in the way, and the cure
+    #[command(after_help = "Examples:\n  flotilla doctor\n  flotilla doctor -o json")]
+    Doctor(OutputArgs),
+    /// Put the cluster into your kubeconfig again, as the current context
+    #[command(after_help = "Examples:\n  flotilla update-context\n  flotilla update-context -p demo")]
+    UpdateContext(OutputArgs),
     /// Manage bundles: everything a node needs, in one verified folder
     #[command(
         subcommand,
@@ -190,7 +228,16 @@ impl Cli {
                 BundleCommand::Import(args) => args.output,
             },
             Command::Version(args) => args.output,
-            Command::Completion(_) => return Output::Text,
+            Command::Start(args) => args.output,
+            Command::Status(args) => args.output,
+            Command::Stop(args) => args.output,
+            Command::Delete(args) => args.output,
+            Command::Pause(args) | Command::Unpause(args) => args.output,
+            Command::Ip(args) => args.output,
+            Command::Doctor(output) | Command::UpdateContext(output) => *output,
+            Command::Completion(_) | Command::Kubectl(_) | Command::Ssh(_) | Command::Logs(_) => {
+                return Output::Text;
+            }
         };
         args.output
     }

@@ -2,22 +2,51 @@
 
 mod bundle;
 mod completion;
+mod delete;
+mod doctor;
+mod ip;
+mod kubectl;
+mod logs;
+mod pause;
+mod ssh;
+mod start;
+mod status;
+mod stop;
+mod update_context;
 mod version;
 
+use std::process::ExitCode;
+
 use crate::args::{Cli, Command};
+use crate::cluster::Cx;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<(), Failure> {
+/// Gives the exit status of a command that went well: nearly always 0.
+pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    let cx = || Cx::new(&cli.profile, screen);
     match cli.command {
-        Command::Bundle(command) => bundle::run(command, screen),
+        Command::Start(args) => start::run(&cx()?, &args).map(done),
+        Command::Status(args) => status::run(&cx()?, &args),
+        Command::Stop(args) => stop::run(&cx()?, &args).map(done),
+        Command::Delete(args) => delete::run(&cx()?, &args).map(done),
+        Command::Pause(args) => pause::pause(&cx()?, &args).map(done),
+        Command::Unpause(args) => pause::unpause(&cx()?, &args).map(done),
+        Command::Kubectl(args) => kubectl::run(&cx()?, args).map(done),
+        Command::Ssh(args) => ssh::run(&cx()?, args).map(done),
+        Command::Logs(args) => logs::run(&cx()?, &args).map(done),
+        Command::Ip(args) => ip::run(&cx()?, &args).map(done),
+        Command::Doctor(_) => doctor::run(&cx()?),
+        Command::UpdateContext(_) => update_context::run(&cx()?).map(done),
+        Command::Bundle(command) => bundle::run(command, screen).map(done),
         Command::Version(args) => {
             version::run(&args, screen);
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
         Command::Completion(args) => {
             completion::run(&args, screen);
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -58,3 +58,16 @@ impl From<flotilla_bundle::BundleError> for Failure {
         Self { error: Box::new(error), details }
     }
 }
+
+impl From<flotilla_engine::EngineError> for Failure {
+    fn from(error: flotilla_engine::EngineError) -> Self {
+        let details = error.details();
+        Self { error: Box::new(error), details }
+    }
+}
+
+impl From<flotilla_spec::error::SpecError> for Failure {
+    fn from(error: flotilla_spec::error::SpecError) -> Self {
+        flotilla_engine::EngineError::Spec(vec![error]).into()
+    }
+}

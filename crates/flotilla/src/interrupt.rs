@@ -7,8 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Cancels at the first signal; the second one ends the program the way it would have without us.
-pub(crate) fn cancel_on_signal() -> io::Result<Cancel> {
-    let cancel = Cancel::new();
+pub(crate) fn cancel_on_signal(cancel: &Cancel) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let told = cancel.clone();
     std::thread::spawn(move || {
@@ -20,5 +19,5 @@ pub(crate) fn cancel_on_signal() -> io::Result<Cancel> {
             told.cancel();
         }
     });
-    Ok(cancel)
+    Ok(())
 }

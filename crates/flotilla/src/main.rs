@@ -1,8 +1,10 @@
 //! `flotilla`: arguments → settings → command → screen.
 //!
-//! The same binary runs programs in private namespaces, by starting itself as a stage of that (see `sandbox`).
+//! The same binary is PID 1 of the nodes and their `systemctl`, and starts itself again as a stage wherever a fresh
+//! process of one thread is needed: to launch a machine, to enter one, to run something in a sandbox.
 
 mod args;
+mod cluster;
 mod commands;
 mod failure;
 mod interrupt;
@@ -22,7 +24,9 @@ use crate::settings::Settings;
 fn main() -> ExitCode {
     // First, while there is one thread only.
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(status) = flotilla_linux::sandbox::run_if_stage(&arguments) {
+    let stages =
+        [flotilla_node::stage::run_if_stage, flotilla_linux::enter::run_if_stage, flotilla_linux::sandbox::run_if_stage];
+    if let Some(status) = stages.iter().find_map(|run_if_stage| run_if_stage(&arguments)) {
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
     let cli = match Cli::try_parse() {
@@ -30,8 +34,8 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let screen = Screen::new(cli.output(), &Settings::from_environment());
-    match commands::run(cli, &screen).and_then(|()| screen.finish()) {
-        Ok(()) => ExitCode::SUCCESS,
+    match commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status)) {
+        Ok(status) => status,
         Err(failure) => {
             screen.failure(&failure);
             ExitCode::from(failure.exit_status())

@@ -1,5 +1,7 @@
 //! The one place that reads the environment.
 
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// What the environment says.
@@ -9,6 +11,14 @@ pub(crate) struct Settings {
     pub(crate) home: PathBuf,
     /// Whether bars may be drawn on a terminal.
     pub(crate) progress: bool,
+    /// Where the person's own files are.
+    pub(crate) user_home: PathBuf,
+    /// The person's `KUBECONFIG`.
+    pub(crate) kubeconfig: Option<OsString>,
+    /// Who gets the files that are made in the person's home, if that is not who runs us: who called sudo.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// The kind of terminal, for programs in a node.
+    pub(crate) term: Option<String>,
 }
 
 impl Settings {
@@ -19,7 +29,17 @@ impl Settings {
             .map(PathBuf::from)
             .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".flotilla")))
             .unwrap_or_else(|| PathBuf::from("/var/lib/flotilla"));
+        let user_home = set("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+        let number = |name: &str| set(name)?.to_str()?.parse::<u32>().ok();
+        let caller = number("SUDO_UID").zip(number("SUDO_GID"));
+        // With sudo's own HOME the files are root's, as everything there.
+        let owner = caller
+            .filter(|(uid, _)| std::fs::metadata(&user_home).is_ok_and(|home| home.uid() == *uid));
         Self {
+            kubeconfig: set("KUBECONFIG"),
+            owner,
+            term: set("TERM").and_then(|term| term.into_string().ok()),
+            user_home,
             home: std::path::absolute(&home).unwrap_or(home),
             progress: set("FLOTILLA_NO_PROGRESS").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }

@@ -71,6 +71,10 @@ impl Layout {
         }
     }
 
+    pub fn is_v1(&self) -> bool {
+        matches!(self, Self::V1 { .. })
+    }
+
     /// The folders of the root groups.
     pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
         let (v1, v2) = match self {
@@ -99,6 +103,24 @@ impl Hierarchy {
         let options = self.controllers.join(",");
         if named_only { format!("none,{options}") } else { options }
     }
+}
+
+/// Lets the groups below a group of v2 use all its controllers. Nothing to do in v1, which has no such file.
+///
+/// Fails where the group has processes of its own: in v2 those are for the leaves (cgroups(7), "no internal processes").
+pub(super) fn hand_down_controllers(group: &Path) -> io::Result<()> {
+    let switch = group.join("cgroup.subtree_control");
+    if !switch.exists() {
+        return Ok(());
+    }
+    let there = fs::read_to_string(group.join("cgroup.controllers"))?;
+    let on = fs::read_to_string(&switch)?;
+    let missing: Vec<_> = there
+        .split_whitespace()
+        .filter(|controller| !on.split_whitespace().any(|on| on == *controller))
+        .map(|controller| format!("+{controller}"))
+        .collect();
+    if missing.is_empty() { Ok(()) } else { fs::write(switch, missing.join(" ")) }
 }
 
 /// Mount point, type and the file system's own options of a line.
@@ -175,6 +197,21 @@ mod tests {
         let text = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
         assert_eq!(Layout::parse(text), Layout::V2 { mount_point: "/sys/fs/cgroup".into() });
         assert_eq!(Layout::parse(""), Layout::None);
+    }
+
+    #[test]
+    fn controllers_that_are_off_are_handed_down() {
+        let group = tempfile::tempdir().unwrap();
+        let file = |name: &str| group.path().join(name);
+        hand_down_controllers(group.path()).unwrap();
+        assert!(!file("cgroup.subtree_control").exists(), "v1 is left alone");
+        fs::write(file("cgroup.controllers"), "cpuset cpu memory pids\n").unwrap();
+        fs::write(file("cgroup.subtree_control"), "memory pids\n").unwrap();
+        hand_down_controllers(group.path()).unwrap();
+        assert_eq!(fs::read_to_string(file("cgroup.subtree_control")).unwrap(), "+cpuset +cpu");
+        fs::write(file("cgroup.subtree_control"), "cpuset cpu memory pids\n").unwrap();
+        hand_down_controllers(group.path()).unwrap();
+        assert_eq!(fs::read_to_string(file("cgroup.subtree_control")).unwrap(), "cpuset cpu memory pids\n");
     }
 
     #[test]

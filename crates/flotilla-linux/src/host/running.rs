@@ -1,12 +1,16 @@
 //! A started program, from its birth to its burial.
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, chdir, chroot, getpid, getppid, set_parent_process_death_signal,
+    waitid,
 };
 
 use super::cancel::{Attached, Cancel};
@@ -41,9 +45,14 @@ impl Running {
             command.process_group(0);
         }
         die_with_parent(&mut command);
+        if let Some(root) = &spec.root {
+            change_root(&mut command, root)
+                .map_err(|source| CommandError::Start { program: started(), source })?;
+        }
         let child = command.spawn().map_err(|source| {
-            // A missing working directory gives the same error as a missing program.
-            let directory_missing = spec.current_dir.as_ref().is_some_and(|dir| !dir.is_dir());
+            // A missing working directory or root gives the same error as a missing program.
+            let mut directories = spec.current_dir.iter().chain(&spec.root);
+            let directory_missing = directories.any(|dir| !dir.is_dir());
             if source.kind() == io::ErrorKind::NotFound && !directory_missing {
                 CommandError::NotFound { program: started() }
             } else {
@@ -139,4 +148,20 @@ fn die_with_parent(command: &mut std::process::Command) {
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
     // calls without libc, allocates nothing (an error made of a number does not) and takes no lock.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Has the child take `root` for the whole file system.
+#[expect(unsafe_code, reason = "code between fork and exec")]
+fn change_root(command: &mut std::process::Command, root: &Path) -> io::Result<()> {
+    // Made here, because the child must not allocate.
+    let root = CString::new(root.as_os_str().as_bytes())?;
+    let enter = move || {
+        chroot(root.as_c_str())?;
+        chdir(c"/").map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
+    // calls without libc on strings made before, allocates nothing (an error made of a number does not) and takes
+    // no lock.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
 }

@@ -164,3 +164,19 @@ fn a_program_that_ended_well_before_the_cancel_is_a_success() {
     cancel.cancel();
     assert!(cancel.is_cancelled());
 }
+
+#[test]
+fn a_program_in_a_root_of_its_own_sees_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root may change the root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Nothing is in there, so the host's own programs are not found.
+    let error = Command::new("/bin/sh").chroot(dir.path()).run().unwrap_err();
+    assert!(matches!(error, CommandError::NotFound { .. }), "{error:?}");
+    let error = Command::new("/bin/sh").chroot(dir.path().join("not-there")).run().unwrap_err();
+    assert!(matches!(error, CommandError::Start { .. }), "{error:?}");
+    let there = Command::new("/bin/sh").args(["-c", "pwd"]).current_dir("/tmp").chroot("/").run().unwrap();
+    assert_eq!(there.text(), "/");
+}

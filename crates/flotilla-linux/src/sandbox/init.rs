@@ -5,7 +5,6 @@ use std::process::Command;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, wait};
 use rustix::system::sethostname;
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::{SandboxError, Spec};
 use crate::cgroup::{self, CgroupError, Group, Layout};
@@ -25,30 +24,13 @@ pub(super) fn run(spec: &Spec) -> Result<i32, SandboxError> {
         Group::new(&layout, name)?.join()?;
     }
     // After joining: the group we are in becomes the root of what is seen inside.
-    unshare_the_rest()?;
+    super::unshare_the_rest().map_err(|(what, source)| SandboxError::Namespace { what, source })?;
     mount::make_all_private()?;
     sethostname(spec.hostname.as_bytes())
         .map_err(|errno| SandboxError::Hostname { hostname: spec.hostname.clone(), source: errno.into() })?;
     loopback::bring_up().map_err(|source| SandboxError::Loopback { source })?;
     build_root(spec, &layout)?;
     run_program(spec)
-}
-
-#[expect(unsafe_code, reason = "unshare")]
-fn unshare_the_rest() -> Result<(), SandboxError> {
-    let namespaces = [
-        ("mount", UnshareFlags::NEWNS),
-        ("network", UnshareFlags::NEWNET),
-        ("UTS", UnshareFlags::NEWUTS),
-        ("IPC", UnshareFlags::NEWIPC),
-        ("cgroup", UnshareFlags::NEWCGROUP),
-    ];
-    for (what, flag) in namespaces {
-        // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
-        unsafe { unshare_unsafe(flag) }
-            .map_err(|errno| SandboxError::Namespace { what, source: errno.into() })?;
-    }
-    Ok(())
 }
 
 /// Makes the spec's root ours and mounts in it what a program expects.

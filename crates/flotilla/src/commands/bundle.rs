@@ -18,15 +18,16 @@ use crate::interrupt;
 use crate::screen::Screen;
 
 pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure> {
-    let cancel = match &command {
+    let cancel = Cancel::new();
+    match &command {
         // These change nothing: Ctrl-C ends them as it ends any program.
-        BundleCommand::List(_) | BundleCommand::Show(_) | BundleCommand::Verify(_) => Cancel::new(),
-        _ => interrupt::cancel_on_signal().map_err(|source| flotilla_bundle::BundleError::Io {
+        BundleCommand::List(_) | BundleCommand::Show(_) | BundleCommand::Verify(_) => {}
+        _ => interrupt::cancel_on_signal(&cancel).map_err(|source| flotilla_bundle::BundleError::Io {
             action: "handle",
             path: "signals".into(),
             source,
         })?,
-    };
+    }
     let shelf = Shelf::open(screen.settings().home.clone(), cancel)?;
     match command {
         BundleCommand::Build(args) => build::run(&shelf, args, screen),

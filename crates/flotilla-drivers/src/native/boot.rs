@@ -1,0 +1,184 @@
+//! Turning machines on and off.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flotilla_engine::port::{Changed, Machine};
+use flotilla_engine::{Cluster, Node};
+use flotilla_linux::cgroup::{Group, Limits};
+use flotilla_linux::machine::{self, Capacity, Spec};
+use flotilla_linux::net::{Net, NetError, Veth};
+use flotilla_linux::process;
+use flotilla_linux::sandbox::Bind;
+use flotilla_node::stage::{Boot, STAGE_INIT};
+use flotilla_spec::quantity::HostSize;
+use flotilla_spec::{ClusterName, NodeName, Role};
+use ipnet::Ipv4Net;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::disk::Disk;
+use super::error::NativeError;
+use super::machine::NativeMachine;
+use super::{Native, etc, layout};
+
+/// The node's link, as its programs see it.
+const LINK: &str = "eth0";
+/// How long PID 1 may take to end its services; it gives them less than this itself.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
+/// Our own binary as the node has it, and the name it also answers to.
+const INIT: &str = "/usr/local/sbin/flotilla-init";
+const SYSTEMCTL: &str = "/usr/local/bin/systemctl";
+
+impl Native {
+    /// Makes the machine, boots it, repairs its link: whichever is needed.
+    pub(super) fn ensure_machine(
+        &self,
+        cluster: &Cluster,
+        name: &NodeName,
+    ) -> Result<Arc<dyn Machine>, NativeError> {
+        let node = cluster.node(name).ok_or_else(|| NativeError::NoAddress { node: name.clone() })?;
+        let group = self.group(cluster.name(), name)?;
+        let init = match group.init() {
+            Some(init) => {
+                self.connect(cluster, &node, init)?;
+                init
+            }
+            None => self.boot(cluster, &node, &group)?,
+        };
+        Ok(Arc::new(NativeMachine::on(self, cluster.name(), name, init)))
+    }
+
+    pub(super) fn group(&self, cluster: &ClusterName, node: &NodeName) -> Result<Group, NativeError> {
+        Ok(Group::new(&layout()?, &self.names(cluster).node_group(node))?)
+    }
+
+    fn boot(&self, cluster: &Cluster, node: &Node, group: &Group) -> Result<Pid, NativeError> {
+        let name = &node.spec.name;
+        let disk = Disk::of(&self.nodes_folder(cluster.name()), name);
+        let digest = disk.bundle().unwrap_or_else(|| cluster.handed_out.bundle.clone());
+        let bundle = self.bundle_folder(&digest);
+        if !bundle.join("rootfs").is_dir() {
+            return Err(NativeError::NoBundle { digest });
+        }
+        disk.ensure(&bundle)?;
+        let uuid = disk.uuid()?;
+        etc::write(&disk.upper(), cluster, node, &uuid)?;
+
+        // What a killed machine left: its processes are dead or dying, its old groups slow the kubelet down.
+        group.kill();
+        group.create()?;
+        let host = process::host_size();
+        let host = HostSize { cpus: host.cpus, memory: host.memory };
+        let (cpus, memory) = (node.spec.cpus.count_on(&host), node.spec.memory.bytes_on(&host));
+        group.limit(Limits { cpus, memory })?;
+
+        let boot = Boot {
+            machine: Spec {
+                hostname: name.to_string(),
+                root: bundle.join("rootfs"),
+                folder: disk.folder.clone(),
+                var: disk.var(),
+                binds: binds(&bundle),
+                links: vec![(SYSTEMCTL.into(), INIT.into())],
+                capacity: Capacity { cpus: cpus.map(|count| share(host.cpus, count, node.number)), memory },
+                uuid,
+            },
+            config: flotilla_node::Config::default(),
+        };
+        let failed = |source| NativeError::Boot { node: name.clone(), source };
+        let names = self.names(cluster.name());
+        let launched = machine::launch(
+            Path::new("/proc/self/exe"),
+            STAGE_INIT,
+            &names.node_group(name),
+            name.as_ref(),
+            &boot,
+            &disk.folder.join("console"),
+        )
+        .map_err(failed)?;
+        self.connect(cluster, node, launched.init)?;
+        launched.go().map_err(failed)
+    }
+
+    /// Gives the node its link, its address and the host the way to its pods, where any of these is missing.
+    fn connect(&self, cluster: &Cluster, node: &Node, init: Pid) -> Result<(), NativeError> {
+        let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
+        let names = self.names(cluster.name());
+        let host = Net::here().map_err(failed)?;
+        if !self.is_connected(cluster.name(), &node.spec.name)? {
+            let alias = format!("{}/{}", names.owner(), node.spec.name);
+            let (host_name, bridge) = (names.port(&node.spec.name), names.bridge());
+            let veth =
+                Veth { host_name: &host_name, alias: &alias, bridge: &bridge, peer_name: LINK, pid: init };
+            host.ensure_veth_into(&veth).map_err(failed)?;
+        }
+        let inside = Net::of_process(init).map_err(failed)?;
+        let prefix = cluster.handed_out.subnet.prefix_len();
+        let address = Ipv4Net::new(node.address, prefix).expect("the prefix is that of a network");
+        inside.configure(LINK, address, cluster.gateway()).map_err(failed)?;
+        // With one control plane, the API's address sits on it.
+        if node.spec.role == Role::ControlPlane && cluster.spec.primary().name == node.spec.name {
+            inside.ensure_address(LINK, Ipv4Net::from(cluster.virtual_ip())).map_err(failed)?;
+        }
+        host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Whether the host's end of the node's link is there and a port of the bridge.
+    pub(super) fn is_connected(&self, cluster: &ClusterName, node: &NodeName) -> Result<bool, NativeError> {
+        let names = self.names(cluster);
+        let links = Net::here()?.links()?;
+        let bridge = links.iter().find(|link| link.name == names.bridge());
+        let port = links.iter().find(|link| link.name == names.port(node));
+        Ok(matches!((bridge, port), (Some(bridge), Some(port)) if port.up && port.master == Some(bridge.index)))
+    }
+
+    /// Lets PID 1 end everything in order; what is left after that is killed.
+    pub(super) fn stop_machine(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, NativeError> {
+        let group = self.group(cluster, node)?;
+        let init = group.init();
+        if let Some(init) = init
+            && kill_process(init, Signal::TERM).is_ok()
+        {
+            process::wait_for_end(init, STOP_PATIENCE);
+        }
+        group.kill();
+        if !group.processes().is_empty() {
+            return Err(NativeError::NotStopped { node: node.clone() });
+        }
+        group.remove()?;
+        Ok(if init.is_some() { Changed::Yes } else { Changed::No })
+    }
+}
+
+/// Our own binary, and the bundle's kubectl for who sits in the node.
+fn binds(bundle: &Path) -> Vec<Bind> {
+    let bind = |source: PathBuf, target: &str| Bind { source, target: target.into(), read_only: true };
+    vec![
+        bind("/proc/self/exe".into(), INIT),
+        bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl"),
+    ]
+}
+
+/// Which of the host's processors a node sees: each node begins with another one, so that small nodes do not all sit
+/// on the first.
+fn share(host: u32, count: u32, number: u32) -> Vec<u32> {
+    let mut cpus: Vec<u32> = (0..count.min(host)).map(|cpu| (cpu + number.saturating_sub(1)) % host).collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_nodes_are_spread_over_the_processors() {
+        assert_eq!(share(4, 1, 1), [0]);
+        assert_eq!(share(4, 1, 2), [1]);
+        assert_eq!(share(4, 2, 4), [0, 3]);
+        assert_eq!(share(2, 2, 1), [0, 1]);
+        assert_eq!(share(2, 9, 1), [0, 1], "more than there are would make the kubelet crash");
+    }
+}

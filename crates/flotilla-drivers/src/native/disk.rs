@@ -1,0 +1,187 @@
+//! A node's own folder: its `/var` with the image store, its identity.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use flotilla_spec::NodeName;
+use walkdir::WalkDir;
+
+use super::error::{At, NativeError};
+
+/// A file with this in it says what the node is made from; `bundle remove` respects it.
+const BUNDLE: &str = "bundle";
+const UUID: &str = "uuid";
+
+/// A node's folder on disk.
+#[derive(Debug, Clone)]
+pub(super) struct Disk {
+    pub(super) folder: PathBuf,
+}
+
+impl Disk {
+    pub(super) fn of(nodes: &Path, node: &NodeName) -> Self {
+        Self { folder: nodes.join(node.as_ref()) }
+    }
+
+    pub(super) fn var(&self) -> PathBuf {
+        self.folder.join("var")
+    }
+
+    pub(super) fn upper(&self) -> PathBuf {
+        self.folder.join("upper")
+    }
+
+    /// Makes what is missing. A folder that was half made before is made anew.
+    pub(super) fn ensure(&self, bundle: &Path) -> Result<(), NativeError> {
+        make_folder(&self.folder, 0o700)?;
+        let digest = bundle.file_name().unwrap_or_default().to_string_lossy();
+        // First: from here on the bundle is in use.
+        self.write_once(BUNDLE, || format!("{digest}\n"))?;
+        self.write_once(UUID, || uuid().unwrap_or_default())?;
+        if !self.var().exists() {
+            let unfinished = self.folder.join("var.unfinished");
+            remove(&unfinished)?;
+            make_var(&unfinished, &bundle.join("store"))?;
+            fs::rename(&unfinished, self.var()).at("make", self.var())?;
+        }
+        Ok(())
+    }
+
+    /// The machine's own number, the same for its whole life.
+    pub(super) fn uuid(&self) -> Result<String, NativeError> {
+        let path = self.folder.join(UUID);
+        Ok(fs::read_to_string(&path).at("read", path)?.trim().to_owned())
+    }
+
+    /// The digest of the bundle it is made from.
+    pub(super) fn bundle(&self) -> Option<String> {
+        fs::read_to_string(self.folder.join(BUNDLE)).ok().map(|text| text.trim().to_owned())
+    }
+
+    pub(super) fn remove(&self) -> Result<(), NativeError> {
+        remove(&self.folder)
+    }
+
+    fn write_once(&self, name: &str, text: impl FnOnce() -> String) -> Result<(), NativeError> {
+        let path = self.folder.join(name);
+        if fs::read_to_string(&path).is_ok_and(|text| !text.trim().is_empty()) {
+            return Ok(());
+        }
+        fs::write(&path, text()).at("write", path)
+    }
+}
+
+/// The folders that programs expect in `/var`, and the image store.
+fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
+    for (name, mode) in [
+        ("", 0o755),
+        ("cache", 0o755),
+        ("lib", 0o755),
+        ("lib/kubelet", 0o700),
+        ("log", 0o755),
+        ("tmp", 0o1777),
+    ] {
+        make_folder(&var.join(name), mode)?;
+    }
+    symlink("/run", var.join("run")).at("make", var.join("run"))?;
+    link_store(store, &var.join("lib/containerd"))
+}
+
+/// The store as hard links: images are only read, so nodes can share them. The databases are written to: each node has
+/// its own. Where the bundle is on another file system, everything is copied.
+fn link_store(from: &Path, to: &Path) -> Result<(), NativeError> {
+    for entry in WalkDir::new(from) {
+        let entry = entry.map_err(|error| NativeError::Io {
+            action: "read",
+            path: from.to_owned(),
+            source: error.into(),
+        })?;
+        let target = to.join(entry.path().strip_prefix(from).expect("it is below"));
+        let metadata = entry.metadata().map_err(io::Error::from).at("read", entry.path())?;
+        if metadata.is_dir() {
+            make_folder(&target, metadata.mode() & 0o7777)?;
+            lchown(&target, Some(metadata.uid()), Some(metadata.gid())).at("make", &target)?;
+            continue;
+        }
+        let is_database = entry.path().extension().is_some_and(|extension| extension == "db");
+        let linked = if is_database { Err(io::ErrorKind::CrossesDevices.into()) } else {
+            fs::hard_link(entry.path(), &target)
+        };
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                copy(entry.path(), &target, &metadata).at("copy", &target)?;
+            }
+            linked => linked.at("link", &target)?,
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path, metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+    } else {
+        fs::copy(from, to)?;
+    }
+    lchown(to, Some(metadata.uid()), Some(metadata.gid()))
+}
+
+fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
+    DirBuilder::new().recursive(true).mode(mode).create(path).at("make", path)?;
+    // Whatever our umask is.
+    fs::set_permissions(path, Permissions::from_mode(mode)).at("make", path)
+}
+
+fn remove(path: &Path) -> Result<(), NativeError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.at("remove", path),
+    }
+}
+
+fn uuid() -> io::Result<String> {
+    fs::read_to_string("/proc/sys/kernel/random/uuid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_shared_but_for_its_databases() {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = dir.path().join("abc");
+        let store = bundle.join("store");
+        fs::create_dir_all(store.join("deep")).unwrap();
+        fs::write(store.join("deep/layer"), "files").unwrap();
+        fs::write(store.join("meta.db"), "index").unwrap();
+        symlink("layer", store.join("deep/link")).unwrap();
+        let disk = Disk { folder: dir.path().join("node") };
+        disk.ensure(&bundle).unwrap();
+        let at = |name: &str| disk.var().join("lib/containerd").join(name);
+        let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
+        assert_eq!(inode(&at("deep/layer")), inode(&store.join("deep/layer")));
+        assert_ne!(inode(&at("meta.db")), inode(&store.join("meta.db")));
+        assert_eq!(fs::read_link(at("deep/link")).unwrap(), Path::new("layer"));
+        assert_eq!(disk.bundle().as_deref(), Some("abc"));
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_made_anew_and_what_is_finished_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = dir.path().join("abc");
+        fs::create_dir_all(bundle.join("store")).unwrap();
+        let disk = Disk { folder: dir.path().join("node") };
+        fs::create_dir_all(disk.folder.join("var.unfinished/half")).unwrap();
+        disk.ensure(&bundle).unwrap();
+        assert!(!disk.var().join("half").exists());
+        let uuid = disk.uuid().unwrap();
+        assert_eq!(uuid.len(), 36);
+        fs::write(disk.var().join("lib/data"), "kept").unwrap();
+        disk.ensure(&bundle).unwrap();
+        assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
+        assert_eq!(disk.uuid().unwrap(), uuid);
+    }
+}

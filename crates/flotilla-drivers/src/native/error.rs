@@ -1,0 +1,116 @@
+//! What can go wrong with machines made of namespaces.
+
+use std::io;
+use std::path::PathBuf;
+
+use flotilla_engine::Code;
+use flotilla_engine::port::{DriverError, ExecError};
+use flotilla_linux::cgroup::CgroupError;
+use flotilla_linux::host::CommandError;
+use flotilla_linux::machine::MachineError;
+use flotilla_linux::net::NetError;
+use flotilla_linux::nft::NftError;
+use flotilla_linux::resolver::ResolverError;
+use flotilla_linux::sysctl::SysctlError;
+use flotilla_spec::NodeName;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NativeError {
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("cannot boot node {node}")]
+    Boot { node: NodeName, source: MachineError },
+    #[error("cannot connect node {node}")]
+    Connect { node: NodeName, source: NetError },
+    #[error("cannot make the network")]
+    Network(#[from] NetError),
+    #[error("cannot make the network")]
+    Rules(#[from] NftError),
+    #[error("cannot make the network")]
+    Setting(#[from] SysctlError),
+    #[error("cannot tell the nodes a name server")]
+    Resolver(#[from] ResolverError),
+    #[error("cannot bound the machines")]
+    Cgroup(#[from] CgroupError),
+    #[error("the bundle {digest} is not there")]
+    NoBundle { digest: String },
+    #[error("no address was handed out for node {node}")]
+    NoAddress { node: NodeName },
+    #[error("node {node} did not stop")]
+    NotStopped { node: NodeName },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl NativeError {
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                ("HOST_PERMISSION", 37)
+            }
+            Self::Io { .. } => ("HOST_IO", 30),
+            Self::Network(_) | Self::Rules(_) | Self::Setting(_) | Self::Resolver(_) => ("IF_NETWORK", 70),
+            Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
+            Self::NotStopped { .. } => ("GUEST_STOP_TIMEOUT", 82),
+            _ => ("DRV_NATIVE", 50),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NoBundle { .. } => vec!["make it with `flotilla bundle build`".into()],
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
+            }
+            Self::Io { .. } => Vec::new(),
+            _ => vec!["see what this host lacks with `flotilla doctor`".into()],
+        }
+    }
+}
+
+impl From<NativeError> for DriverError {
+    fn from(error: NativeError) -> Self {
+        match error {
+            NativeError::Interrupted
+            | NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } }) => {
+                Self::Exec(ExecError::Interrupted)
+            }
+            error => {
+                let (code, hints) = (error.code(), error.hints());
+                let what = error.to_string();
+                let source = into_source(error);
+                Self::Failed { what, code, hints, source }
+            }
+        }
+    }
+}
+
+/// What caused it: its own text is told already.
+fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + Sync>> {
+    Some(match error {
+        NativeError::Io { source, .. } => Box::new(source),
+        NativeError::Boot { source, .. } => Box::new(source),
+        NativeError::Connect { source, .. } | NativeError::Network(source) => Box::new(source),
+        NativeError::Rules(source) => Box::new(source),
+        NativeError::Setting(source) => Box::new(source),
+        NativeError::Resolver(source) => Box::new(source),
+        NativeError::Cgroup(source) => Box::new(source),
+        NativeError::NoBundle { .. }
+        | NativeError::NoAddress { .. }
+        | NativeError::NotStopped { .. }
+        | NativeError::Interrupted => return None,
+    })
+}
+
+/// Names the file that an error is about.
+pub(super) trait At<T> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, NativeError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, NativeError> {
+        self.map_err(|source| NativeError::Io { action, path: path.into(), source })
+    }
+}

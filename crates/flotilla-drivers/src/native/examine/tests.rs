@@ -1,0 +1,375 @@
+//! Every judgement, both ways.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io;
+
+use flotilla_linux::net::{NetError, RouteInfo};
+use flotilla_linux::resolver::Upstream;
+use rustix::thread::CapabilitySet;
+
+use super::facts::{Cgroups, NAMESPACES, Setting};
+use super::*;
+
+const GB: u64 = 1_000_000_000;
+
+/// A host on which nothing is to be said.
+fn well() -> Facts {
+    Facts {
+        home: "/root/.flotilla".into(),
+        root: true,
+        capabilities: CapabilitySet::all(),
+        release: "6.1.0-18-amd64".into(),
+        namespaces: NAMESPACES.to_vec(),
+        cgroups: Cgroups::V2(words("cpuset cpu io memory pids")),
+        overlay: true,
+        home_on_overlay: false,
+        inotify_instances: Setting { value: 8192, writable: true },
+        forwarding: Setting { value: 1, writable: true },
+        open_files: Some(1_048_576),
+        selinux_enforces: false,
+        cpus: 2,
+        total_memory: 24 * GB,
+        available_memory: 23 * GB,
+        free_disk: Ok(70 * GB),
+        nf_tables: Some(true),
+        firewalld: Some(false),
+        legacy_filter: Some(false),
+        routes: Ok(vec![route("0.0.0.0/0", "eth0"), route("192.168.1.0/24", "eth0")]),
+        name_server: Ok(Upstream::Servers(vec!["192.168.1.1".parse().unwrap(), "9.9.9.9".parse().unwrap()])),
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn route(dst: &str, link: &str) -> RouteInfo {
+    RouteInfo { dst: dst.parse().unwrap(), via: None, link: Some(link.to_owned()) }
+}
+
+/// What is said about a host that is well but for something.
+fn said(change: impl FnOnce(&mut Facts)) -> String {
+    let good: BTreeSet<_> = judge(&well()).into_iter().map(|finding| finding.text).collect();
+    let mut facts = well();
+    change(&mut facts);
+    let mut said = String::new();
+    for finding in judge(&facts).iter().filter(|finding| !good.contains(&finding.text)) {
+        let Finding { code, exit_status, severity, text, cure } = finding;
+        writeln!(said, "{severity:?} {code} {exit_status}\n{text}").unwrap();
+        if !cure.is_empty() {
+            writeln!(said, "-> {cure}").unwrap();
+        }
+    }
+    said
+}
+
+fn check_form(findings: &[Finding]) {
+    let codes: BTreeSet<_> = findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes.len(), findings.len(), "each check has a name of its own");
+    for finding in findings {
+        assert_eq!(finding.severity == Severity::Good, finding.cure.is_empty(), "{finding:?}");
+        assert!(finding.text.contains(": ") && !finding.text.ends_with('.'), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_host_that_is_well_is_told_so_check_by_check() {
+    let findings = judge(&well());
+    check_form(&findings);
+    assert!(findings.iter().all(|finding| finding.severity == Severity::Good), "{findings:?}");
+    let texts: Vec<_> = findings.into_iter().map(|finding| finding.text).collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    permission: you are root
+    kernel: Linux 6.1.0-18-amd64
+    namespaces: mnt, pid, net, uts, ipc, cgroup
+    cgroups: v2, with cpu, cpuset, memory, pids
+    overlay: the kernel has it
+    state folder: /root/.flotilla
+    inotify: 8192 instances for each user
+    open files: up to 1048576 for each process
+    out of memory: the system's own containers are spared
+    SELinux: not enforcing
+    processors: 2
+    memory: 23 GB available of 24 GB
+    disk: 70 GB free for /root/.flotilla
+    forwarding: on
+    packet filter: nf_tables
+    legacy iptables: no rules
+    firewalld: no rules
+    subnets: 10.213.0.0/24 is free for nodes, 10.244.0.0/16 for pods
+    name server: 192.168.1.1, 9.9.9.9
+    ");
+}
+
+#[test]
+fn this_host_is_examined_whatever_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let findings = examine(&home.path().join("not/made/yet"));
+    assert_eq!(findings.len(), judge(&well()).len());
+    check_form(&findings);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is made");
+}
+
+#[test]
+fn only_root_will_do() {
+    insta::assert_snapshot!(said(|host| host.root = false), @r"
+    Fatal HOST_PERMISSION 37
+    permission: you are not root
+    -> run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    ");
+    insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::NET_ADMIN), @r"
+    Fatal HOST_PERMISSION 37
+    permission: you are root, but without CAP_NET_ADMIN
+    -> run it outside of the container that you are in, or make that one privileged
+    ");
+}
+
+#[test]
+fn kernels_are_told_by_their_age() {
+    let kernel = |release: &str| said(|host| host.release = release.to_owned());
+    insta::assert_snapshot!(kernel("5.7.19"), @r"
+    Fatal HOST_OLD_KERNEL 36
+    kernel: Linux 5.7.19 is older than 5.8
+    -> install Linux 5.13 or newer
+    ");
+    insta::assert_snapshot!(kernel("5.10.0-35-amd64"), @r"
+    Warning HOST_OLD_KERNEL 36
+    kernel: Linux 5.10.0-35-amd64; kube-proxy wants 5.13 for nftables
+    -> install a newer one, or start clusters with `--extra-config=kube-proxy.mode=iptables`
+    ");
+    insta::assert_snapshot!(kernel("our-own"), @r"
+    Warning HOST_OLD_KERNEL 36
+    kernel: Linux our-own, whose age cannot be told
+    -> see that it is 5.13 or newer
+    ");
+    for good in ["5.13.0", "5.14-rc1", "10.0"] {
+        assert_eq!(kernel(good), format!("Good HOST_OLD_KERNEL 36\nkernel: Linux {good}\n"));
+    }
+}
+
+#[test]
+fn what_a_kernel_was_made_without_is_named() {
+    insta::assert_snapshot!(said(|host| host.namespaces.retain(|name| *name != "net" && *name != "ipc")), @r"
+    Fatal HOST_NO_NAMESPACES 36
+    namespaces: the kernel has none of the kind net, ipc
+    -> use a distribution's own kernel: it was left out of this one
+    ");
+    insta::assert_snapshot!(said(|host| host.overlay = false), @r"
+    Fatal HOST_NO_OVERLAY 36
+    overlay: the kernel does not have this file system
+    -> use a distribution's own kernel, and see that the modules of the running one are in /lib/modules
+    ");
+    insta::assert_snapshot!(said(|host| host.nf_tables = Some(false)), @r"
+    Fatal HOST_NO_NFTABLES 36
+    packet filter: the kernel has no nf_tables
+    -> use a distribution's own kernel, and see that the modules of the running one are in /lib/modules
+    ");
+}
+
+#[test]
+fn both_versions_of_control_groups_will_do_with_their_controllers() {
+    let v1 = |controllers: &str| said(|host| host.cgroups = Cgroups::V1(words(controllers)));
+    insta::assert_snapshot!(v1("cpu cpuacct cpuset memory devices freezer blkio pids name=systemd"), @r"
+    Good HOST_NO_CGROUPS 36
+    cgroups: v1, with cpu, cpuacct, cpuset, memory, pids
+    ");
+    insta::assert_snapshot!(v1("cpu cpuacct cpuset devices freezer pids"), @r"
+    Fatal HOST_NO_CGROUPS 36
+    cgroups: v1, without memory
+    -> switch them on by the kernel's command line (`cgroup_enable=memory`), or where the container that you are in was made
+    ");
+    insta::assert_snapshot!(v1("cpu cpuacct cpuset memory freezer pids"), @r"
+    Warning HOST_NO_CGROUPS 36
+    cgroups: v1, without devices
+    -> mount these hierarchies below /sys/fs/cgroup: containers may fail without them
+    ");
+    insta::assert_snapshot!(said(|host| host.cgroups = Cgroups::V2(words("cpu io"))), @r"
+    Fatal HOST_NO_CGROUPS 36
+    cgroups: v2, without cpuset, memory, pids
+    -> switch them on by the kernel's command line (`cgroup_enable=memory`), or where the container that you are in was made
+    ");
+    insta::assert_snapshot!(said(|host| host.cgroups = Cgroups::None), @r"
+    Fatal HOST_NO_CGROUPS 36
+    cgroups: none are mounted
+    -> mount them with `mount -t cgroup2 cgroup2 /sys/fs/cgroup`, as systemd does
+    ");
+}
+
+#[test]
+fn nodes_cannot_be_kept_on_an_overlay() {
+    insta::assert_snapshot!(said(|host| host.home_on_overlay = true), @r"
+    Fatal HOST_OVERLAY_HOME 36
+    state folder: /root/.flotilla is on an overlay, and nodes' file systems cannot be made on one
+    -> set FLOTILLA_HOME to a folder on a disk or a volume
+    ");
+}
+
+#[test]
+fn settings_that_start_raises_are_no_trouble_unless_they_cannot_be_raised() {
+    let low = |writable| {
+        move |host: &mut Facts| {
+            host.inotify_instances = Setting { value: 128, writable };
+            host.forwarding = Setting { value: 0, writable };
+        }
+    };
+    insta::assert_snapshot!(said(low(true)), @r"
+    Good HOST_FEW_INOTIFY 37
+    inotify: 128 instances for each user, will be raised to 8192
+    Good IF_NO_FORWARDING 77
+    forwarding: off, will be switched on
+    ");
+    insta::assert_snapshot!(said(low(false)), @r"
+    Fatal HOST_FEW_INOTIFY 37
+    inotify: 128 instances for each user, and it cannot be raised
+    -> set fs.inotify.max_user_instances to 8192 where you can
+    Fatal IF_NO_FORWARDING 77
+    forwarding: off, and it cannot be switched on
+    -> set net.ipv4.ip_forward to 1 where you can
+    ");
+    // Who is not root could not raise them now: that is said once, about root.
+    let mut facts = Facts { root: false, ..well() };
+    low(false)(&mut facts);
+    let fatal = judge(&facts).into_iter().filter(|finding| finding.severity == Severity::Fatal);
+    assert_eq!(fatal.map(|finding| finding.code).collect::<Vec<_>>(), ["HOST_PERMISSION"]);
+}
+
+#[test]
+fn what_works_less_well_is_a_warning() {
+    let files = |limit| said(|host| host.open_files = limit);
+    insta::assert_snapshot!(files(Some(1024)), @r"
+    Warning HOST_FEW_OPEN_FILES 30
+    open files: only up to 1024 for each process
+    -> raise the hard limit of `nofile` in /etc/security/limits.conf, and log in again
+    ");
+    assert_eq!(files(None), "Good HOST_FEW_OPEN_FILES 30\nopen files: no limit\n");
+    insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::SYS_RESOURCE), @r"
+    Warning HOST_NO_OOM_SCORES 37
+    out of memory: containers' scores are not lowered, so the system's own are not spared
+    -> give CAP_SYS_RESOURCE to the container or the service that you are in
+    ");
+    insta::assert_snapshot!(said(|host| host.selinux_enforces = true), @r"
+    Warning HOST_SELINUX 37
+    SELinux: enforcing, which may keep nodes from what they need
+    -> if a node fails, look with `ausearch -m avc -ts recent`, and try again after `setenforce 0`
+    ");
+    insta::assert_snapshot!(said(|host| host.cpus = 1), @r"
+    Warning RSRC_FEW_CORES 29
+    processors: 1, with which a cluster is slow to start
+    -> give this machine two or more, if it is a virtual one
+    ");
+}
+
+#[test]
+fn memory_is_judged_by_the_total_first() {
+    let memory =
+        |available, total| said(|host| (host.available_memory, host.total_memory) = (available, total));
+    insta::assert_snapshot!(memory(GB / 2, GB * 6 / 10), @r"
+    Fatal RSRC_INSUFFICIENT_MEMORY 23
+    memory: 500 MB available of 600 MB
+    -> use a machine with 2.0 GB or more
+    ");
+    // Perhaps it is the cluster itself that uses the rest.
+    insta::assert_snapshot!(memory(GB / 2, 4 * GB), @r"
+    Warning RSRC_INSUFFICIENT_MEMORY 23
+    memory: 500 MB available of 4.0 GB
+    -> end programs that you do not need, or give nodes less with --memory
+    ");
+}
+
+#[test]
+fn a_full_disk_is_fatal_and_a_nearly_full_one_is_not() {
+    let disk = |free| said(|host| host.free_disk = free);
+    insta::assert_snapshot!(disk(Ok(GB - 1)), @r"
+    Fatal RSRC_DISK_FULL 26
+    disk: 999 MB free for /root/.flotilla
+    -> free some space, or set FLOTILLA_HOME to a folder on a larger file system
+    ");
+    insta::assert_snapshot!(disk(Ok(GB)), @r"
+    Warning RSRC_DISK_FULL 26
+    disk: 1.0 GB free for /root/.flotilla
+    -> free some space, or set FLOTILLA_HOME to a folder on a larger file system
+    ");
+    assert_eq!(disk(Ok(5 * GB)), "Good RSRC_DISK_FULL 26\ndisk: 5.0 GB free for /root/.flotilla\n");
+    insta::assert_snapshot!(disk(Err(io::ErrorKind::PermissionDenied.into())), @r"
+    Warning RSRC_DISK_FULL 26
+    disk: the room for /root/.flotilla cannot be told: permission denied
+    -> see that you may enter the folders above it
+    ");
+}
+
+#[test]
+fn firewalls_of_others_are_pointed_at() {
+    insta::assert_snapshot!(said(|host| host.legacy_filter = Some(true)), @r"
+    Warning IF_LEGACY_IPTABLES 71
+    legacy iptables: rules are in force; if they drop forwarded packets, nodes reach nothing outside
+    -> look with `iptables-legacy -S FORWARD`, and let packets pass with `iptables-legacy -P FORWARD ACCEPT`
+    ");
+    insta::assert_snapshot!(said(|host| host.firewalld = Some(true)), @r"
+    Warning IF_FIREWALLD 71
+    firewalld: rules are in force, which refuse what nodes and pods send outside
+    -> trust the cluster's two ranges: `firewall-cmd --zone=trusted --add-source=RANGE`
+    ");
+}
+
+#[test]
+fn what_only_root_can_see_is_not_called_good() {
+    let hidden = |host: &mut Facts| (host.nf_tables, host.legacy_filter, host.firewalld) = (None, None, None);
+    insta::assert_snapshot!(said(hidden), @r"
+    Warning HOST_NO_NFTABLES 36
+    packet filter: the kernel does not tell whether it has nf_tables
+    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    Warning IF_LEGACY_IPTABLES 71
+    legacy iptables: only root can see its rules
+    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    Warning IF_FIREWALLD 71
+    firewalld: only root can see its rules
+    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    ");
+}
+
+#[test]
+fn a_route_that_leaves_no_range_free_is_named() {
+    let routes = |routes: Vec<RouteInfo>| said(|host| host.routes = Ok(routes));
+    insta::assert_snapshot!(routes(vec![route("10.213.0.0/24", "flo1"), route("10.244.0.0/15", "cni0")]), @r"
+    Good IF_SUBNETS_TAKEN 71
+    subnets: 10.213.1.0/24 is free for nodes, 10.246.0.0/16 for pods
+    ");
+    insta::assert_snapshot!(routes(vec![route("192.168.0.0/16", "eth0"), route("10.0.0.0/8", "tun0")]), @r"
+    Warning IF_SUBNETS_TAKEN 71
+    subnets: none is free for nodes, since 10.0.0.0/8 is routed by tun0
+    -> give free ranges with --subnet and --pod-subnet
+    ");
+    let nowhere = RouteInfo { link: None, ..route("10.240.0.0/12", "") };
+    insta::assert_snapshot!(routes(vec![nowhere]), @r"
+    Warning IF_SUBNETS_TAKEN 71
+    subnets: none is free for pods, since 10.240.0.0/12 is routed
+    -> give free ranges with --subnet and --pod-subnet
+    ");
+    let many = (244..=254).map(|second| route(&format!("10.{second}.0.0/24"), "flo1"));
+    insta::assert_snapshot!(routes(many.collect()), @r"
+    Warning IF_SUBNETS_TAKEN 71
+    subnets: none is free for pods, all are in use
+    -> give free ranges with --subnet and --pod-subnet
+    ");
+    let failed = NetError::List { what: "routes", source: io::ErrorKind::PermissionDenied.into() };
+    insta::assert_snapshot!(said(|host| host.routes = Err(failed)), @r"
+    Warning IF_SUBNETS_TAKEN 71
+    subnets: cannot list the routes
+    -> give free ranges with --subnet and --pod-subnet
+    ");
+}
+
+#[test]
+fn a_host_without_a_name_server_is_warned() {
+    let upstream = |upstream| said(|host| host.name_server = Ok(upstream));
+    insta::assert_snapshot!(upstream(Upstream::ViaGateway("127.0.0.53".parse().unwrap())), @r"
+    Good IF_NO_NAME_SERVER 75
+    name server: 127.0.0.53, by way of the gateway
+    ");
+    insta::assert_snapshot!(upstream(Upstream::None), @r"
+    Warning IF_NO_NAME_SERVER 75
+    name server: none with an IPv4 address, so nodes resolve only the cluster's names
+    -> name one in /etc/resolv.conf
+    ");
+}

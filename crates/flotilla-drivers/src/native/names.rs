@@ -1,0 +1,80 @@
+//! What things in the kernel are called: by the cluster's name and the state folder it is in, so that two people's
+//! clusters of one name do not meet.
+
+use std::path::Path;
+
+use flotilla_spec::{ClusterName, NodeName};
+use sha2::{Digest, Sha256};
+
+/// The names of one cluster's things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    cluster: ClusterName,
+    /// Eight digits; a link's name has room for 15 letters.
+    id: String,
+}
+
+impl Names {
+    pub(super) fn of(home: &Path, cluster: &ClusterName) -> Self {
+        let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+        let id = short_hash(&[home.as_os_str().as_encoded_bytes(), cluster.as_ref().as_bytes()]);
+        Self { cluster: cluster.clone(), id }
+    }
+
+    /// The control group that the nodes' groups are in.
+    pub(super) fn group(&self) -> String {
+        format!("flotilla/{}-{}", self.cluster, self.id)
+    }
+
+    pub(super) fn node_group(&self, node: &NodeName) -> String {
+        format!("{}/{node}", self.group())
+    }
+
+    pub(super) fn bridge(&self) -> String {
+        format!("flo{}", self.id)
+    }
+
+    /// The host's end of a node's link.
+    pub(super) fn port(&self, node: &NodeName) -> String {
+        format!("vflo{}", short_hash(&[self.id.as_bytes(), node.as_ref().as_bytes()]))
+    }
+
+    /// Whose a link is: its alias is this, or this and more after a `/`.
+    pub(super) fn owner(&self) -> String {
+        format!("flotilla/{}/{}", self.id, self.cluster)
+    }
+
+    /// The table of packet rules, and the mark of our rules in tables of others.
+    pub(super) fn table(&self) -> String {
+        format!("flotilla-{}", self.id)
+    }
+}
+
+fn short_hash(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+        hash.update([0]);
+    }
+    hash.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_and_differ() {
+        let cluster: ClusterName = "a-name-as-long-as-a-name-may-well-be".parse().unwrap();
+        let names = Names::of(Path::new("/home/a/.flotilla"), &cluster);
+        let other = Names::of(Path::new("/home/b/.flotilla"), &cluster);
+        let (one, two) = (NodeName::default_for(&cluster, 1), NodeName::default_for(&cluster, 2));
+        for link in [names.bridge(), names.port(&one)] {
+            assert!(link.len() <= 15, "{link}");
+        }
+        assert_ne!(names.bridge(), other.bridge());
+        assert_ne!(names.port(&one), names.port(&two));
+        assert_ne!(names.port(&one), other.port(&one));
+        assert_eq!(names, Names::of(Path::new("/home/a/.flotilla"), &cluster));
+    }
+}

@@ -1,0 +1,77 @@
+//! Taking away everything that belongs to a name, known or not.
+
+use std::fs;
+use std::path::PathBuf;
+
+use flotilla_engine::port::Changed;
+use flotilla_linux::cgroup::Group;
+use flotilla_linux::host::CommandError;
+use flotilla_linux::net::Net;
+use flotilla_linux::nft::{Nft, NftError};
+use flotilla_spec::{ClusterName, NodeName};
+
+use super::disk::Disk;
+use super::error::NativeError;
+use super::{Native, layout};
+
+impl Native {
+    pub(super) fn remove_machine(
+        &self,
+        cluster: &ClusterName,
+        node: &NodeName,
+    ) -> Result<Changed, NativeError> {
+        let group = self.group(cluster, node)?;
+        let was_on = group.init().is_some();
+        group.kill();
+        group.remove()?;
+        let names = self.names(cluster);
+        Net::here()?.delete_link(&names.port(node))?;
+        let disk = Disk::of(&self.nodes_folder(cluster), node);
+        let was_there = was_on || disk.folder.exists();
+        disk.remove()?;
+        Ok(if was_there { Changed::Yes } else { Changed::No })
+    }
+
+    /// Everything by the names that follow from the cluster's: what the state folder says does not matter.
+    pub(super) fn remove_everything(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
+        let names = self.names(cluster);
+        let nft = self.any_nft(cluster);
+        let mut changed = Changed::No;
+        for node in self.node_names(cluster)? {
+            changed = changed.or(self.remove_machine(cluster, &node)?);
+        }
+        let group = Group::new(&layout()?, &names.group())?;
+        group.kill();
+        group.remove()?;
+        let links = Net::here()?.delete_links_of(&names.owner())?;
+        if !links.is_empty() {
+            changed = Changed::Yes;
+        }
+        let rules = nft
+            .delete_table("ip", &names.table())
+            .and_then(|()| nft.remove_tagged(&names.table()).map(drop));
+        match rules {
+            // No nft anywhere, and no network: there was never one who could have made rules.
+            Err(NftError::Apply { source } | NftError::List { source, .. })
+                if matches!(source, CommandError::NotFound { .. }) && !changed.is_yes() => {}
+            rules => rules?,
+        }
+        Ok(changed)
+    }
+
+    /// An nft that surely is there: that of the cluster's own bundle, else of any bundle, else the host's.
+    fn any_nft(&self, cluster: &ClusterName) -> Nft {
+        let own = self
+            .node_names(cluster)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|node| Disk::of(&self.nodes_folder(cluster), &node).bundle())
+            .map(|digest| self.bundle_folder(&digest));
+        let others = fs::read_dir(self.home.join("bundles")).into_iter().flatten().flatten();
+        let roots = own.chain(others.map(|entry| entry.path())).map(|bundle: PathBuf| bundle.join("rootfs"));
+        roots
+            .into_iter()
+            .find(|root| root.join("usr/sbin/nft").exists())
+            .map_or_else(Nft::on_host, |root| Nft::in_root(&root))
+    }
+}

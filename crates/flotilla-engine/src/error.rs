@@ -1,0 +1,163 @@
+//! What can keep a cluster from its spec.
+
+use std::path::PathBuf;
+
+use flotilla_linux::filelock::{Holder, LockError};
+use flotilla_spec::error::{SpecError, SpecErrorKind};
+use flotilla_spec::{ClusterName, NodeName};
+
+use crate::explain::{Code, Explain};
+use crate::port::{BootstrapError, DriverError, ExecError, Finding};
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("{}", summary(.0))]
+    Spec(Vec<SpecError>),
+    #[error("this host cannot run a cluster: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
+    Host(Vec<Finding>),
+    #[error("there is no cluster {0}")]
+    NoCluster(ClusterName),
+    #[error("cluster {cluster} has no node {node}")]
+    NoNode { cluster: ClusterName, node: String },
+    #[error("node {0} is not running")]
+    NotRunning(NodeName),
+    #[error("cluster {cluster} is there already, with another {what}")]
+    Different { cluster: ClusterName, what: String },
+    #[error("another command changes cluster {cluster}{}", held_by(.holder.as_ref()))]
+    Busy { cluster: ClusterName, holder: Option<Holder> },
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("the state of cluster {cluster} cannot be read")]
+    Damaged { cluster: ClusterName, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    #[error("cannot change the kubeconfig")]
+    Kubeconfig { source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl EngineError {
+    /// Lines that belong to the error: the end of a program's output, each finding of a check.
+    pub fn details(&self) -> Vec<String> {
+        match self {
+            Self::Spec(errors) if errors.len() > 1 => errors.iter().map(ToString::to_string).collect(),
+            Self::Host(findings) if findings.len() > 1 => {
+                findings.iter().map(|finding| finding.text.clone()).collect()
+            }
+            Self::Bootstrap(BootstrapError::TimedOut { seen, .. }) => seen.clone(),
+            Self::Driver(DriverError::Exec(error)) | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => {
+                tail(error)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Interrupted
+                | Self::Lock(LockError::Cancelled { .. })
+                | Self::Bootstrap(
+                    BootstrapError::Interrupted | BootstrapError::Node { source: ExecError::Interrupted, .. }
+                )
+                | Self::Driver(DriverError::Exec(ExecError::Interrupted))
+        )
+    }
+}
+
+impl Explain for EngineError {
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self {
+            error if error.is_interruption() => ("INTERRUPTED", 130),
+            Self::Spec(errors) => return errors.first().map_or(USAGE, |error| spec_code(error.kind())),
+            Self::Host(findings) => match findings.first() {
+                Some(finding) => (finding.code, finding.exit_status),
+                None => ("HOST_UNFIT", 30),
+            },
+            Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
+            Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
+            Self::NotRunning(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::Different { .. } => ("MK_CONFLICT", 11),
+            Self::Busy { .. } => ("CLUSTER_BUSY", 11),
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                ("HOST_PERMISSION", 37)
+            }
+            Self::Io { .. } | Self::Lock(_) => ("HOST_IO", 30),
+            Self::Damaged { .. } => ("HOST_STATE_DAMAGED", 38),
+            Self::Driver(DriverError::Failed { code, .. }) => return *code,
+            Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
+            Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
+            Self::Bootstrap(_) => ("GUEST_START", 80),
+            Self::Kubeconfig { .. } => ("HOST_KUBECONFIG", 38),
+            Self::Interrupted => ("INTERRUPTED", 130),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            error if error.is_interruption() => {
+                vec!["run the same command again to go on, or `flotilla delete` to undo it".into()]
+            }
+            Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
+            Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
+            Self::NoCluster(_) => {
+                vec!["start one with `flotilla start`; see which are there with `flotilla profile list`".into()]
+            }
+            Self::NotRunning(_) => vec!["start it with `flotilla start`".into()],
+            Self::Different { .. } => {
+                vec!["delete it first with `flotilla delete`, or give another name with -p".into()]
+            }
+            Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
+            Self::Damaged { .. } => {
+                vec!["`flotilla delete` removes what belongs to it all the same".into()]
+            }
+            Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
+            Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![
+                "look at `flotilla logs`; `flotilla start` goes on from where it is".into(),
+                "on a slow machine give it more time with --wait-timeout".into(),
+            ],
+            Self::Bootstrap(_) => vec!["look at `flotilla logs`; `flotilla start` tries again".into()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
+
+/// minikube's codes for the same mistakes.
+fn spec_code(kind: SpecErrorKind) -> Code {
+    let (name, exit_status) = match kind {
+        SpecErrorKind::Usage => return USAGE,
+        SpecErrorKind::Memory => ("RSRC_INSUFFICIENT_REQ_MEMORY", 23),
+        SpecErrorKind::Cores => ("RSRC_INSUFFICIENT_CORES", 29),
+        SpecErrorKind::Disk => ("RSRC_INSUFFICIENT_STORAGE", 26),
+        SpecErrorKind::Config => ("MK_CONFIG", 18),
+    };
+    Code { name, exit_status }
+}
+
+fn summary(errors: &[SpecError]) -> String {
+    match errors {
+        [only] => only.to_string(),
+        many => format!("{} things are wrong with what was asked for", many.len()),
+    }
+}
+
+fn held_by(holder: Option<&Holder>) -> String {
+    let told = |holder: &Holder| format!(": process {}, `{}`, since {}", holder.pid, holder.what, holder.since);
+    holder.map(told).unwrap_or_default()
+}
+
+fn tail(error: &ExecError) -> Vec<String> {
+    match error {
+        ExecError::Failed { tail, .. } => tail.clone(),
+        _ => Vec::new(),
+    }
+}

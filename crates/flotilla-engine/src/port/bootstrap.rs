@@ -1,0 +1,144 @@
+//! What makes Kubernetes out of machines.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::driver::Machine;
+use super::exec::ExecError;
+use crate::cluster::{Cluster, Node};
+use crate::event::Outcome;
+
+/// How far a control plane's Kubernetes has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KubernetesState {
+    /// Its API does not answer.
+    Silent,
+    /// Its API answers, but not all is there that makes a cluster of it.
+    Partial,
+    /// Frozen by `pause`.
+    Paused,
+    Complete,
+}
+
+/// What `--wait` can wait for, in minikube's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// The API server says that it is ready.
+    ApiServer,
+    /// Every node is Ready: a pod can run there.
+    NodeReady,
+    /// Pods can be made: they need the default service account.
+    DefaultServiceAccount,
+    /// The system's pods are Ready, cluster DNS among them.
+    SystemPods,
+    /// The system's deployments are rolled out.
+    AppsRunning,
+    /// The kubelet runs.
+    Kubelet,
+}
+
+impl Condition {
+    /// With its name as minikube has it.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::ApiServer, "apiserver"),
+        (Self::NodeReady, "node_ready"),
+        (Self::DefaultServiceAccount, "default_sa"),
+        (Self::SystemPods, "system_pods"),
+        (Self::AppsRunning, "apps_running"),
+        (Self::Kubelet, "kubelet"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(condition, _)| *condition == self).expect("all are in the list").1
+    }
+}
+
+/// What a client needs to talk to the API as the cluster's administrator.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiAccess {
+    pub server: String,
+    pub ca_pem: Vec<u8>,
+    pub client_cert_pem: Vec<u8>,
+    pub client_key_pem: Vec<u8>,
+}
+
+impl std::fmt::Debug for ApiAccess {
+    // The key is nobody's business, in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiAccess").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Kubernetes could not be made, reached or waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    #[error("cannot {action} in node {node}")]
+    Node { action: &'static str, node: String, source: ExecError },
+    #[error("cannot {action}")]
+    Api { action: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{what} did not happen within {} s", limit.as_secs())]
+    TimedOut {
+        what: String,
+        limit: Duration,
+        /// What was seen last: the state of the pods, the end of a log.
+        seen: Vec<String>,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Makes a Kubernetes cluster out of machines that are on. Every call is idempotent and finishes what a killed one
+/// began.
+#[async_trait]
+pub trait Bootstrapper: Send + Sync {
+    /// How far the control plane in this machine is. Never waits long.
+    async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
+
+    /// Brings up etcd and the API server: when it returns, the API answers.
+    async fn start_api(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError>;
+
+    /// Puts into the cluster what makes it one: settings, tokens, kube-proxy, DNS, controllers, scheduler.
+    async fn complete(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError>;
+
+    /// Waits until all of it holds.
+    async fn wait(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+        conditions: &BTreeSet<Condition>,
+        limit: Duration,
+    ) -> Result<(), BootstrapError>;
+
+    /// The administrator's way to the API; none before the control plane was made.
+    async fn access(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+    ) -> Result<Option<ApiAccess>, BootstrapError>;
+
+    /// Freezes the kubelet and the containers of these namespaces (all of them if none is named). Gives how many.
+    async fn pause(
+        &self,
+        machine: &dyn Machine,
+        namespaces: Option<&[String]>,
+    ) -> Result<usize, BootstrapError>;
+
+    /// Thaws what `pause` froze. Gives how many containers.
+    async fn unpause(
+        &self,
+        machine: &dyn Machine,
+        namespaces: Option<&[String]>,
+    ) -> Result<usize, BootstrapError>;
+}

@@ -1,0 +1,88 @@
+//! Programs and files inside one machine.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+/// A program to run in a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cmd {
+    pub argv: Vec<String>,
+    /// Added to the machine's own environment.
+    pub env: Vec<(String, String)>,
+    pub stdin: Vec<u8>,
+    /// None: as long as it takes.
+    pub limit: Option<Duration>,
+}
+
+impl Cmd {
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// A line for the machine's shell.
+    pub fn sh(line: impl Into<String>) -> Self {
+        Self::new(["sh".to_owned(), "-c".to_owned(), line.into()])
+    }
+}
+
+/// What a program that ended well left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExecOutput {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+impl ExecOutput {
+    /// Standard output as text, without the line ends at its end.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim_end_matches(['\n', '\r']).to_owned()
+    }
+}
+
+/// How a program meets the person who started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// A terminal of the machine's own: window size and signals reach it.
+    Terminal,
+    /// Our standard streams, byte for byte.
+    Streams,
+}
+
+/// A program in a machine failed, or could not be run there.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    #[error("`{argv}` failed in node {node} with {status}")]
+    Failed { node: String, argv: String, status: String, tail: Vec<String> },
+    #[error("cannot run `{argv}` in node {node}")]
+    Start { node: String, argv: String, source: std::io::Error },
+    #[error("cannot {action} {path} in node {node}")]
+    File { node: String, action: &'static str, path: String, source: std::io::Error },
+    #[error("node {node} is not running")]
+    Off { node: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Runs programs and moves files inside one machine.
+#[async_trait]
+pub trait Exec: Send + Sync {
+    /// Runs a program to its end. An exit status other than 0 is an error.
+    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError>;
+
+    /// Lets a program in the machine take the place of this process: it has our terminal or streams, its exit status is
+    /// ours. Returns only if that fails.
+    fn attach(
+        &self,
+        argv: Vec<String>,
+        env: Vec<(String, String)>,
+        how: Attach,
+    ) -> Result<Infallible, ExecError>;
+
+    /// Writes a file, whole or not at all; makes its folder.
+    async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError>;
+
+    /// Reads a file; none if there is none.
+    async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError>;
+}

@@ -1,0 +1,160 @@
+//! The state folder's clusters: what cannot be observed. `clusters/NAME/{cluster.yaml,state.json,lock,nodes/}`.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_linux::host::Cancel;
+use flotilla_spec::{ClusterName, ClusterSpec};
+
+use crate::cluster::{Cluster, HandedOut};
+use crate::error::EngineError;
+
+const SPEC: &str = "cluster.yaml";
+const STATE: &str = "state.json";
+
+/// Where clusters are kept. Written through a temporary file and a rename; reading never waits.
+#[derive(Debug, Clone)]
+pub struct ClusterStore {
+    folder: PathBuf,
+}
+
+/// What to do while another command changes the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    Wait,
+    Fail,
+}
+
+/// The right to change a cluster.
+#[derive(Debug)]
+pub struct ClusterLock {
+    _lock: FileLock,
+}
+
+impl ClusterStore {
+    /// The clusters of a state folder. Nothing is made until one is saved.
+    pub fn new(home: &Path) -> Self {
+        Self { folder: home.join("clusters") }
+    }
+
+    /// A cluster's own folder.
+    pub fn folder(&self, name: &ClusterName) -> PathBuf {
+        self.folder.join(name.as_ref())
+    }
+
+    /// The names that have a folder, whole or damaged.
+    pub fn names(&self) -> Result<Vec<ClusterName>, EngineError> {
+        let items = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            items => items.map_err(|source| self.io("read", &self.folder, source))?,
+        };
+        let mut names: Vec<ClusterName> = items
+            .filter_map(|item| item.ok()?.file_name().into_string().ok()?.parse().ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// A cluster as it was saved; none if it never was.
+    pub fn load(&self, name: &ClusterName) -> Result<Option<Cluster>, EngineError> {
+        let (Some(spec), Some(state)) = (self.read(name, SPEC)?, self.read(name, STATE)?) else {
+            return Ok(None);
+        };
+        let damaged =
+            |source: Box<dyn std::error::Error + Send + Sync>| EngineError::Damaged { cluster: name.clone(), source };
+        let spec = ClusterSpec::from_yaml(&spec).map_err(|error| damaged(Box::new(error)))?;
+        let handed_out: HandedOut = serde_json::from_str(&state).map_err(|error| damaged(Box::new(error)))?;
+        if spec.name != *name {
+            return Err(damaged(format!("{SPEC} is that of cluster {}", spec.name).into()));
+        }
+        Ok(Some(Cluster { spec, handed_out }))
+    }
+
+    /// A cluster that must be there.
+    pub fn get(&self, name: &ClusterName) -> Result<Cluster, EngineError> {
+        self.load(name)?.ok_or_else(|| EngineError::NoCluster(name.clone()))
+    }
+
+    pub fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        let folder = self.make_folder(cluster.name())?;
+        let state = serde_json::to_string_pretty(&cluster.handed_out).expect("it is plain data");
+        // The state first: a spec without one is no cluster yet.
+        for (name, text) in [(STATE, state + "\n"), (SPEC, cluster.spec.to_yaml())] {
+            let path = folder.join(name);
+            write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the cluster's folder, its lock last: who waits for it finds that it is gone.
+    pub fn remove(&self, name: &ClusterName) -> Result<(), EngineError> {
+        let folder = self.folder(name);
+        let removed = match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        removed.map_err(|source| self.io("remove", &folder, source))?;
+        // Only if it was the last one.
+        let _ = fs::remove_dir(&self.folder);
+        Ok(())
+    }
+
+    /// Takes the right to change the cluster, from whoever has it when they give it back.
+    pub fn lock(
+        &self,
+        name: &ClusterName,
+        what: &str,
+        busy: WhenBusy,
+        cancel: &Cancel,
+        on_wait: impl FnOnce(Option<Holder>),
+    ) -> Result<ClusterLock, EngineError> {
+        let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
+        let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
+        let path = || Ok::<_, EngineError>(self.make_folder(name)?.join("lock"));
+        let _lock = match busy {
+            WhenBusy::Wait => FileLock::acquire_unless(&path()?, &holder, cancel, on_wait)?,
+            WhenBusy::Fail => FileLock::try_acquire(&path()?, &holder)?
+                .map_err(|holder| EngineError::Busy { cluster: name.clone(), holder })?,
+        };
+        // Its last holder may have deleted the cluster, folder and all.
+        self.make_folder(name)?;
+        Ok(ClusterLock { _lock })
+    }
+
+    fn make_folder(&self, name: &ClusterName) -> Result<PathBuf, EngineError> {
+        let folder = self.folder(name);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|source| self.io("make", &folder, source))?;
+        Ok(folder)
+    }
+
+    fn read(&self, name: &ClusterName, file: &str) -> Result<Option<String>, EngineError> {
+        let path = self.folder(name).join(file);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.io("read", &path, source)),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "reads better where it is used")]
+    fn io(&self, action: &'static str, path: &Path, source: io::Error) -> EngineError {
+        EngineError::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// Writes a file that is either the old or the new one, also through a power cut.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().expect("it is in a folder");
+    let mut file = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    fs::File::open(folder)?.sync_all()
+}

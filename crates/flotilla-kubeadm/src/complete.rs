@@ -1,0 +1,267 @@
+//! A control plane's second half: what makes a cluster out of an API server.
+
+use std::time::Duration;
+
+use flotilla_engine::cluster::{Cluster, Node};
+use flotilla_engine::event::Outcome;
+use flotilla_engine::port::{BootstrapError, Machine};
+use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
+use crate::corefile;
+use crate::credentials::{self, Credentials};
+use crate::files::{ADMIN_CONF, KUBELET_CERTIFICATE, KUBELET_CONF};
+use crate::missing::{self, Missing, Part};
+use crate::patience::{Cancelled, Patience};
+use crate::phase::{self, in_node};
+use crate::yaml;
+
+/// For the kubelet to register its node.
+const REGISTRATION: Duration = Duration::from_mins(4);
+/// For the API server to know the administrator's rights once they are written.
+const RIGHTS: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(50);
+
+/// What waits for the node to be registered.
+const OF_THE_NODE: [Part; 4] = [Part::PodRange, Part::Role, Part::ControllerManager, Part::Scheduler];
+
+/// Everything that the pieces of a completion share.
+struct Completion<'a> {
+    client: Client,
+    credentials: Credentials,
+    missing: Missing,
+    cluster: &'a Cluster,
+    node: &'a Node,
+    machine: &'a dyn Machine,
+    cancelled: &'a Cancelled,
+}
+
+/// Does what is missing, all of it side by side, and nothing else.
+///
+/// A piece that fails does not end the others: their processes would be left behind in the node.
+pub(crate) async fn complete(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<Outcome, BootstrapError> {
+    let credentials = credentials::require(machine).await?;
+    let client = api::client(cluster, &credentials, PATIENT).await?;
+    let missing = Missing::look(&client, cluster, node, machine).await?;
+    if missing.is_nothing() {
+        return Ok(Outcome::Kept);
+    }
+    let this = Completion { client, credentials, missing, cluster, node, machine, cancelled };
+    let pieces =
+        tokio::join!(this.settings(), this.tokens(), this.kube_proxy(), this.dns(), this.of_the_node(),);
+    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4)?;
+    this.rotation().await?;
+    this.wait_for_rights().await?;
+    Ok(Outcome::Done)
+}
+
+impl Completion<'_> {
+    async fn settings(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::Settings) {
+            phase::upload_config(self.machine, self.credentials.path).await?;
+        }
+        Ok(())
+    }
+
+    async fn tokens(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::Tokens) {
+            phase::bootstrap_token(self.machine, self.credentials.path).await?;
+        }
+        Ok(())
+    }
+
+    async fn kube_proxy(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::KubeProxy) {
+            phase::kube_proxy(self.machine, self.credentials.path).await?;
+        }
+        Ok(())
+    }
+
+    /// Cluster DNS, and the host's names in it well before its pod has a node to run on.
+    async fn dns(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::Dns) {
+            phase::coredns(self.machine, self.credentials.path).await?;
+        }
+        if self.missing.has(Part::HostNames) {
+            self.put_host_names().await.map_err(cannot("tell the cluster's DNS the host's names"))?;
+        }
+        Ok(())
+    }
+
+    async fn put_host_names(&self) -> Result<(), kube::Error> {
+        let text = missing::corefile(&self.client).await?;
+        let changed = text.and_then(|text| corefile::with_host_names(&text, self.cluster.gateway()));
+        if let Some(text) = changed {
+            let maps = Api::<ConfigMap>::namespaced(self.client.clone(), SYSTEM);
+            let patch = Patch::Merge(json!({"data": {"Corefile": text}}));
+            maps.patch("coredns", &PatchParams::default(), &patch).await?;
+        }
+        Ok(())
+    }
+
+    /// Controllers and scheduler start only now: the API server refuses their mirror pods as long as their node is
+    /// unknown, and the kubelet tries again a minute later.
+    async fn of_the_node(&self) -> Result<(), BootstrapError> {
+        if !self.missing.has_any(&OF_THE_NODE) {
+            return Ok(());
+        }
+        self.wait_for_registration().await?;
+        let pieces = tokio::join!(self.pod_range(), self.controller_manager(), self.scheduler(), self.role());
+        pieces.0.and(pieces.1).and(pieces.2).and(pieces.3)
+    }
+
+    async fn wait_for_registration(&self) -> Result<(), BootstrapError> {
+        let name = self.node.spec.name.to_string();
+        let nodes = Api::<KubeNode>::all(self.client.clone());
+        let patience =
+            Patience::new(format!("the registration of node {name}"), REGISTRATION, self.cancelled);
+        loop {
+            let seen = match exists(&nodes, &name).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => format!("the kubelet has not registered node {name}"),
+                Err(error) => api::in_one_line(&error),
+            };
+            patience.pause(POLL, &[seen]).await?;
+        }
+    }
+
+    async fn pod_range(&self) -> Result<(), BootstrapError> {
+        if !self.missing.has(Part::PodRange) {
+            return Ok(());
+        }
+        let range = self.node.pod_range;
+        let patch = Patch::Merge(json!({"spec": {"podCIDR": range, "podCIDRs": [range]}}));
+        let name = self.node.spec.name.to_string();
+        let nodes = Api::<KubeNode>::all(self.client.clone());
+        let patched = nodes.patch(&name, &PatchParams::default(), &patch).await;
+        patched.map(drop).map_err(cannot(format!("give node {name} its pod range {range}")))
+    }
+
+    async fn controller_manager(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::ControllerManager) {
+            phase::controller_manager(self.machine).await?;
+        }
+        Ok(())
+    }
+
+    async fn scheduler(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::Scheduler) {
+            phase::scheduler(self.machine).await?;
+        }
+        Ok(())
+    }
+
+    async fn role(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::Role) {
+            phase::mark_control_plane(self.machine).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes kubelet.conf the way kubelet-finalize leaves it, without the restart: the running kubelet renews its
+    /// certificate anyway, and the next one finds it by this file.
+    ///
+    /// Looked at anew: by the time its node is registered, the kubelet has the certificate.
+    async fn rotation(&self) -> Result<(), BootstrapError> {
+        if !missing::missing_files(self.machine).await?.contains(&Part::Rotation) {
+            return Ok(());
+        }
+        let exec = self.machine.exec();
+        let old =
+            exec.get(KUBELET_CONF).await.map_err(in_node("read the kubelet's credentials", self.machine))?;
+        let Some(old) = old else { return Ok(()) };
+        let new = rotating(&old).map_err(|source| BootstrapError::Api {
+            action: format!("read {KUBELET_CONF}"),
+            source: source.into(),
+        })?;
+        let put = exec.put(KUBELET_CONF, 0o600, new.as_bytes()).await;
+        put.map_err(in_node("write the kubelet's credentials", self.machine))
+    }
+
+    /// Waits until admin.conf, which people are given, is obeyed.
+    async fn wait_for_rights(&self) -> Result<(), BootstrapError> {
+        let Some(admin) = credentials::read(self.machine, ADMIN_CONF).await? else { return Ok(()) };
+        let client = api::client(self.cluster, &admin, PATIENT).await?;
+        let patience = Patience::new("the administrator's first permitted request", RIGHTS, self.cancelled);
+        loop {
+            let seen = match api::serves(&client).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => format!("the namespace {SYSTEM} is not there"),
+                Err(error) => api::in_one_line(&error),
+            };
+            patience.pause(POLL, &[seen]).await?;
+        }
+    }
+}
+
+/// A kubeconfig whose users have the kubelet's own certificate file instead of a copy of the first certificate.
+fn rotating(kubeconfig: &[u8]) -> Result<String, serde_saphyr::Error> {
+    let mut config: Value = serde_saphyr::from_slice(kubeconfig)?;
+    let users = config.get_mut("users").and_then(Value::as_array_mut).into_iter().flatten();
+    for user in users.filter_map(|named| named.get_mut("user")?.as_object_mut()) {
+        user.remove("client-certificate-data");
+        user.remove("client-key-data");
+        user.insert("client-certificate".to_owned(), json!(KUBELET_CERTIFICATE));
+        user.insert("client-key".to_owned(), json!(KUBELET_CERTIFICATE));
+    }
+    Ok(yaml::document(&config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubelet_is_pointed_to_the_certificate_that_it_renews() {
+        let old = "\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: Q0E=
+    server: https://10.213.0.2:6443
+  name: demo
+contexts:
+- context:
+    cluster: demo
+    user: system:node:demo
+  name: system:node:demo@demo
+current-context: system:node:demo@demo
+kind: Config
+users:
+- name: system:node:demo
+  user:
+    client-certificate-data: Q0VSVA==
+    client-key-data: S0VZ
+";
+        let new = rotating(old.as_bytes()).unwrap();
+        insta::assert_snapshot!(new, @r"
+        apiVersion: v1
+        clusters:
+        - cluster:
+            certificate-authority-data: Q0E=
+            server: https://10.213.0.2:6443
+          name: demo
+        contexts:
+        - context:
+            cluster: demo
+            user: system:node:demo
+          name: system:node:demo@demo
+        current-context: system:node:demo@demo
+        kind: Config
+        users:
+        - name: system:node:demo
+          user:
+            client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
+            client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
+        ");
+        assert_eq!(rotating(new.as_bytes()).unwrap(), new);
+    }
+}

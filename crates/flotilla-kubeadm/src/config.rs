@@ -1,0 +1,220 @@
+//! What kubeadm is told: `/etc/flotilla/kubeadm.yaml` and the patches beside it.
+//!
+//! Pure. The values of a person's flags are serialised, never pasted into text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
+use flotilla_spec::{Component, Role};
+use serde_json::{Map, Value, json};
+
+use crate::files::{CRI_SOCKET, PATCHES};
+use crate::yaml;
+
+mod patches;
+
+pub(crate) use patches::patches;
+
+/// What has to be looked up in the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Its control groups are version 1, which the kubelet refuses unless told otherwise.
+    pub cgroup_v1: bool,
+}
+
+/// The configuration of `kubeadm init` for a cluster's first control plane.
+pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
+    let documents = [
+        init_configuration(cluster, node),
+        cluster_configuration(cluster),
+        kubelet_configuration(cluster, facts),
+        kube_proxy_configuration(cluster),
+    ];
+    documents.each_ref().map(yaml::document).join("---\n")
+}
+
+fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
+    let mut kubelet = Arguments::new();
+    kubelet.set("node-ip", node.address.to_string());
+    kubelet.set_all(cluster, Component::Kubelet);
+    let ignored: Vec<_> = options(cluster, Component::Kubeadm)
+        .filter(|(key, _)| *key == IGNORE_PREFLIGHT_ERRORS)
+        .flat_map(|(_, value)| value.split(','))
+        .collect();
+    json!({
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "InitConfiguration",
+        // An empty list would be a token for a day. This one has expired before anybody can use it: whoever joins
+        // is given a token of its own, and the controller manager removes the old ones.
+        "bootstrapTokens": [{"ttl": "1s"}],
+        "localAPIEndpoint": {"advertiseAddress": node.address, "bindPort": API_PORT},
+        "nodeRegistration": {
+            "name": node.spec.name.to_string(),
+            "criSocket": CRI_SOCKET,
+            // kubeadm's own images are in the bundle. What people's pods pull is none of its business.
+            "imagePullPolicy": "Never",
+            "ignorePreflightErrors": ignored,
+            "kubeletExtraArgs": kubelet.into_value(),
+            // Control planes run people's pods too, as with minikube.
+            "taints": [],
+        },
+        "patches": {"directory": PATCHES},
+    })
+}
+
+fn cluster_configuration(cluster: &Cluster) -> Value {
+    let mut api_server = Arguments::for_component(cluster, Component::ApiServer);
+    let mut controller_manager = Arguments::new();
+    // Its default of 20 requests a second makes the first pods wait for seconds.
+    controller_manager.set("kube-api-qps", "500");
+    controller_manager.set("kube-api-burst", "1000");
+    // The engine hands the pod ranges out, so that they are known before a node joins.
+    controller_manager.set("allocate-node-cidrs", "false");
+    controller_manager.set_all(cluster, Component::ControllerManager);
+    let mut scheduler = Arguments::for_component(cluster, Component::Scheduler);
+    let gates = &cluster.spec.feature_gates;
+    if !gates.is_empty() {
+        for arguments in [&mut api_server, &mut controller_manager, &mut scheduler] {
+            arguments.set_default("feature-gates", gates.to_string());
+        }
+    }
+    let network = &cluster.spec.network;
+    json!({
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "ClusterConfiguration",
+        "clusterName": cluster.name().to_string(),
+        "kubernetesVersion": cluster.spec.kubernetes_version.to_string(),
+        "controlPlaneEndpoint": format!("{API_NAME}:{API_PORT}"),
+        "encryptionAlgorithm": "ECDSA-P256",
+        "networking": {
+            "podSubnet": cluster.handed_out.pod_subnet,
+            "serviceSubnet": network.service_subnet,
+            "dnsDomain": network.dns_domain,
+        },
+        "apiServer": {"certSANs": names(cluster), "extraArgs": api_server.into_value()},
+        "controllerManager": {"extraArgs": controller_manager.into_value()},
+        "scheduler": {"extraArgs": scheduler.into_value()},
+        "etcd": {"local": {"extraArgs": Arguments::for_component(cluster, Component::Etcd).into_value()}},
+    })
+}
+
+fn kubelet_configuration(cluster: &Cluster, facts: Facts) -> Value {
+    let mut configuration = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "cgroupfs",
+        "failSwapOn": false,
+        "resolvConf": "/etc/resolv.conf",
+        "serializeImagePulls": false,
+        // The disk is the host's: a developer's nearly full one must neither evict pods nor cost them their images.
+        "imageGCHighThresholdPercent": 100,
+        "evictionHard": {
+            "imagefs.available": "0%",
+            "imagefs.inodesFree": "0%",
+            // The kubelet's default: naming one threshold takes the defaults from all of them.
+            "memory.available": "100Mi",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+        },
+        "featureGates": cluster.spec.feature_gates,
+    });
+    if facts.cgroup_v1 {
+        configuration["failCgroupV1"] = json!(false);
+    }
+    configuration
+}
+
+fn kube_proxy_configuration(cluster: &Cluster) -> Value {
+    let mut configuration = json!({
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        // The connection table's limits are the host's, and not a node's to change.
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        "featureGates": cluster.spec.feature_gates,
+    });
+    for (key, value) in options(cluster, Component::KubeProxy) {
+        set_field(&mut configuration, key, scalar(value));
+    }
+    configuration
+}
+
+/// Sets a field by its path, `conntrack.min`; what is in the way is replaced.
+fn set_field(at: &mut Value, path: &str, value: Value) {
+    let (field, rest) = path.split_once('.').map_or((path, None), |(field, rest)| (field, Some(rest)));
+    if !at.is_object() {
+        *at = Value::Object(Map::new());
+    }
+    match rest {
+        Some(rest) => set_field(&mut at[field], rest, value),
+        None => at[field] = value,
+    }
+}
+
+/// A flag's text as the number, boolean or list that it is; anything else is a string.
+fn scalar(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Array(_))) => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// What the API server's certificate is for beside the names that kubeadm knows.
+///
+/// Every control plane has the same ones, so that a client may use any of them.
+fn names(cluster: &Cluster) -> BTreeSet<String> {
+    let control_planes = cluster.spec.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    let addresses = control_planes.filter_map(|node| Some(cluster.node(&node.name)?.address.to_string()));
+    let own = [API_NAME, "localhost", "127.0.0.1"].map(str::to_owned);
+    let asked = &cluster.spec.api_server;
+    own.into_iter()
+        .chain([cluster.virtual_ip().to_string()])
+        .chain(addresses)
+        .chain(asked.names.iter().cloned())
+        .chain(asked.ips.iter().map(ToString::to_string))
+        .collect()
+}
+
+/// A component's `--extra-config`, in the order of the flags.
+fn options(cluster: &Cluster, component: Component) -> impl Iterator<Item = (&str, &str)> {
+    let options = cluster.spec.extra_config.iter().filter(move |option| option.component() == component);
+    options.map(|option| (option.key(), option.value()))
+}
+
+/// A program's flags: of two with the same name the later wins.
+struct Arguments(BTreeMap<String, String>);
+
+impl Arguments {
+    fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    fn for_component(cluster: &Cluster, component: Component) -> Self {
+        let mut arguments = Self::new();
+        arguments.set_all(cluster, component);
+        arguments
+    }
+
+    fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    fn set_default(&mut self, name: &str, value: impl Into<String>) {
+        self.0.entry(name.to_owned()).or_insert_with(|| value.into());
+    }
+
+    fn set_all(&mut self, cluster: &Cluster, component: Component) {
+        for (name, value) in options(cluster, component) {
+            self.set(name, value);
+        }
+    }
+
+    /// In the form of v1beta4: a list of names and values.
+    fn into_value(self) -> Value {
+        self.0.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+use std::collections::BTreeMap;
+
+use flotilla_engine::cluster::HandedOut;
+use flotilla_spec::ClusterSpec;
+
+use super::*;
+
+fn cluster(spec: &str) -> Cluster {
+    let spec =
+        format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\n{spec}");
+    let spec = ClusterSpec::from_yaml(&spec).unwrap();
+    let nodes = spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect();
+    let handed_out = HandedOut {
+        subnet: "10.213.0.0/24".parse().unwrap(),
+        pod_subnet: "10.244.0.0/16".parse().unwrap(),
+        nodes,
+        bundle: "sha256:0".to_owned(),
+    };
+    Cluster { spec, handed_out }
+}
+
+const ONE_NODE: &str = "nodes:\n- {name: demo, role: control-plane}\n";
+
+const ALL_FLAGS: &str = "\
+network: {serviceSubnet: 10.111.0.0/16, dnsDomain: fleet.example}
+apiServer:
+  names: [api.example, '*.fleet.example', localhost]
+  ips: [192.0.2.7, '2001:db8::7']
+extraConfig:
+- kubeadm.ignore-preflight-errors=Swap,NumCPU
+- kubelet.max-pods=50
+- kubelet.node-ip=10.213.0.99
+- apiserver.v=2
+- 'apiserver.v=4'
+- 'apiserver.audit-log-path=/var/log/with: colon # and hash'
+- controller-manager.allocate-node-cidrs=true
+- scheduler.feature-gates=Own=true
+- etcd.quota-backend-bytes=1073741824
+- kube-proxy.mode=iptables
+- kube-proxy.iptables.masqueradeAll=true
+- kube-proxy.conntrack.min=17
+- kube-proxy.nodePortAddresses=[\"10.213.0.0/24\"]
+featureGates: {Beta: false, Alpha: true}
+nodes:
+- {name: demo, role: control-plane}
+- {name: demo-m02, role: control-plane}
+- {name: demo-m03, role: worker}
+";
+
+fn rendered(spec: &str, facts: Facts) -> String {
+    let cluster = cluster(spec);
+    render(&cluster, &cluster.primary().unwrap(), facts)
+}
+
+fn documents(yaml: &str) -> BTreeMap<String, Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
+    documents.into_iter().map(|document| (document["kind"].as_str().unwrap().to_owned(), document)).collect()
+}
+
+#[test]
+fn a_cluster_without_flags() {
+    insta::assert_snapshot!(rendered(ONE_NODE, Facts { cgroup_v1: false }));
+}
+
+#[test]
+fn a_cluster_with_every_flag() {
+    insta::assert_snapshot!(rendered(ALL_FLAGS, Facts { cgroup_v1: true }));
+}
+
+#[test]
+fn patches() {
+    let text: Vec<_> = super::patches().into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn only_a_node_with_old_control_groups_is_allowed_them() {
+    for cgroup_v1 in [true, false] {
+        let kubelet = &documents(&rendered(ONE_NODE, Facts { cgroup_v1 }))["KubeletConfiguration"];
+        assert_eq!(kubelet.get("failCgroupV1").is_some(), cgroup_v1);
+    }
+}
+
+#[test]
+fn of_two_flags_the_later_wins_and_ours_lose() {
+    let documents = documents(&rendered(ALL_FLAGS, Facts { cgroup_v1: false }));
+    let value = |document: &str, path: &str, name: &str| {
+        let arguments = documents[document].pointer(path).unwrap().as_array().unwrap();
+        let values: Vec<_> = arguments.iter().filter(|argument| argument["name"] == name).collect();
+        assert_eq!(values.len(), 1, "{name}");
+        values[0]["value"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(value("InitConfiguration", "/nodeRegistration/kubeletExtraArgs", "node-ip"), "10.213.0.99");
+    assert_eq!(value("ClusterConfiguration", "/apiServer/extraArgs", "v"), "4");
+    assert_eq!(value("ClusterConfiguration", "/controllerManager/extraArgs", "allocate-node-cidrs"), "true");
+    assert_eq!(value("ClusterConfiguration", "/scheduler/extraArgs", "feature-gates"), "Own=true");
+}
+
+#[test]
+fn a_value_cannot_break_out_of_its_place() {
+    let nasty = "x\": {}\n---\nkind: Evil";
+    let mut cluster = cluster(ONE_NODE);
+    cluster.spec.extra_config = vec![format!("apiserver.v={nasty}").parse().unwrap()];
+    let documents = documents(&render(&cluster, &cluster.primary().unwrap(), Facts { cgroup_v1: false }));
+    assert_eq!(documents.len(), 4);
+    assert_eq!(documents["ClusterConfiguration"]["apiServer"]["extraArgs"][0]["value"], nasty);
+}
+
+#[test]
+fn the_certificate_is_for_every_way_to_the_api() {
+    let names = names(&cluster(ALL_FLAGS));
+    for name in [
+        "control-plane.flotilla.internal",
+        "10.213.0.254",
+        "10.213.0.2",
+        "10.213.0.3",
+        "localhost",
+        "127.0.0.1",
+        "api.example",
+        "*.fleet.example",
+        "192.0.2.7",
+        "2001:db8::7",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
+    assert!(!names.contains("10.213.0.4"), "a worker has no API server");
+}
+
+#[test]
+fn fields_of_kube_proxy_are_set_by_their_path() {
+    let proxy = &documents(&rendered(ALL_FLAGS, Facts { cgroup_v1: false }))["KubeProxyConfiguration"];
+    assert_eq!(proxy["mode"], "iptables");
+    assert_eq!(proxy["iptables"]["masqueradeAll"], true);
+    assert_eq!(proxy["conntrack"]["min"], 17);
+    assert_eq!(proxy["conntrack"]["maxPerCore"], 0);
+    assert_eq!(proxy["nodePortAddresses"], json!(["10.213.0.0/24"]));
+}

@@ -1,0 +1,20 @@
+//! Where things are in a node.
+
+/// What kubeadm is told, and the folder of its patches.
+pub(crate) const CONFIG: &str = "/etc/flotilla/kubeadm.yaml";
+pub(crate) const PATCHES: &str = "/etc/flotilla/patches";
+
+pub(crate) const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+/// The administrator: has rights as soon as a binding gives them.
+pub(crate) const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
+/// The administrator whom the API server obeys before there is any binding.
+pub(crate) const SUPER_ADMIN_CONF: &str = "/etc/kubernetes/super-admin.conf";
+pub(crate) const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+/// The kubelet's certificate and key, once it has taken them under its own care.
+pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+
+/// There since the API answered for the first time: from then on `kubeadm init` is not run again.
+pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
+/// There while `pause` holds.
+pub(crate) const PAUSED: &str = "/var/lib/flotilla/paused";

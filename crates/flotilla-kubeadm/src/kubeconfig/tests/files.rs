@@ -1,0 +1,163 @@
+//! Which file it is, whose it is, and who may change it when.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::thread;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Only root can give files away.
+fn is_root() -> bool {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().metadata().unwrap().uid() == 0
+}
+
+#[test]
+fn the_variable_names_the_first_file_that_is_there_or_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
+    let variable = format!(":{}:{}::{}:", a.display(), b.display(), c.display());
+    let target = |name| target(Some(OsStr::new(&variable)), Path::new("/home/ada"), name);
+    assert_eq!(target("demo"), c);
+    fs::write(&b, "").unwrap();
+    fs::write(&c, put("")).unwrap();
+    assert_eq!(target("other"), b);
+    assert_eq!(target("demo"), c);
+    fs::write(&a, "[not yaml").unwrap();
+    assert_eq!(target("other"), a);
+    assert_eq!(target("demo"), c);
+}
+
+#[test]
+fn without_the_variable_it_is_the_one_at_home() {
+    for variable in [None, Some(OsStr::new("")), Some(OsStr::new(":"))] {
+        let path = target(variable, Path::new("/home/ada"), "demo");
+        assert_eq!(path, Path::new("/home/ada/.kube/config"));
+    }
+}
+
+#[test]
+fn a_context_is_selected_and_deselected_wherever_its_entry_is() {
+    let (selected, text) = with_file(TWO, |file| {
+        assert_eq!(file.deselect("demo").unwrap(), Changed::No);
+        assert_eq!(file.make_current("demo").unwrap(), Changed::Yes);
+        assert!(file.is_current("demo").unwrap());
+        let selected = fs::read_to_string(file.path()).unwrap();
+        assert_eq!(file.deselect("demo").unwrap(), Changed::Yes);
+        assert!(!file.is_current("demo").unwrap());
+        selected
+    });
+    assert_eq!(selected, TWO.replace("current-context: two", "current-context: demo"));
+    assert_eq!(text, TWO.replace("current-context: two", "current-context: \"\""));
+}
+
+#[test]
+fn a_new_file_is_for_its_owner_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("home/.kube/config");
+    let owner = is_root().then_some((1234, 4321));
+    KubeconfigFile::open(&path).owned_by(owner).put(&entry("demo"), true).unwrap();
+    assert_eq!(mode(&path), 0o600);
+    for folder in ["home", "home/.kube"] {
+        assert_eq!(mode(&dir.path().join(folder)), 0o700);
+    }
+    if let Some((user, group)) = owner {
+        for path in ["home", "home/.kube", "home/.kube/config"] {
+            let metadata = fs::metadata(dir.path().join(path)).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (user, group), "{path}");
+        }
+    }
+    assert_eq!(names(path.parent().unwrap()), ["config"]);
+}
+
+#[test]
+fn a_file_that_is_there_keeps_mode_and_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    fs::write(&path, TWO).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    if is_root() {
+        chown(&path, Some(1234), Some(4321)).unwrap();
+    }
+    let before = fs::metadata(&path).unwrap();
+    KubeconfigFile::open(&path).owned_by(Some((1, 1))).put(&entry("demo"), true).unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+}
+
+#[test]
+fn links_are_followed_also_to_what_is_not_there_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let [link, middle, real] =
+        ["config", "dotfiles/middle", "dotfiles/kube/real"].map(|name| dir.path().join(name));
+    fs::create_dir(dir.path().join("dotfiles")).unwrap();
+    symlink("dotfiles/middle", &link).unwrap();
+    symlink("kube/real", &middle).unwrap();
+    for name in ["demo", "second"] {
+        KubeconfigFile::open(&link).put(&entry(name), true).unwrap();
+    }
+    assert!(link.is_symlink() && middle.is_symlink() && !real.is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("current-context: second"));
+}
+
+#[test]
+fn devices_are_refused() {
+    let null = KubeconfigFile::open("/dev/null");
+    let error = null.put(&entry("demo"), true).unwrap_err();
+    assert_eq!(error.to_string(), "/dev/null is not a regular file");
+}
+
+#[test]
+fn nothing_is_made_to_remove_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = KubeconfigFile::open(dir.path().join(".kube/config"));
+    assert_eq!(file.remove("demo").unwrap(), Changed::No);
+    assert_eq!(file.state(&entry("demo")).unwrap(), State::Absent);
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn a_file_that_we_made_stays_as_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let file = KubeconfigFile::open(&path);
+    file.put(&entry("demo"), true).unwrap();
+    file.remove("demo").unwrap();
+    assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
+    apiVersion: v1
+    kind: Config
+    clusters: []
+    contexts: []
+    users: []
+    current-context: ""
+    "#);
+}
+
+#[test]
+fn all_that_is_put_at_the_same_time_survives() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = KubeconfigFile::open(dir.path().join(".kube/config"));
+    let entries: Vec<Entry> = (0..8).map(|number| entry(&format!("demo-{number}"))).collect();
+    thread::scope(|scope| {
+        for entry in &entries {
+            scope.spawn(|| file.put(entry, true).unwrap());
+        }
+    });
+    for entry in &entries {
+        assert!(matches!(file.state(entry).unwrap(), State::Same { .. }));
+    }
+    assert_eq!(names(&dir.path().join(".kube")), ["config"]);
+}

@@ -1,0 +1,119 @@
+//! Kubernetes out of machines, with the kubeadm that is in each of them.
+//!
+//! ```text
+//! start_api (init)                     complete, side by side                        once the node has registered
+//! certificates, etcd, API server  ─▶   settings │ tokens │ kube-proxy │ CoreDNS  ─▶  controllers │ scheduler │ labels
+//! ```
+//!
+//! The phases are kubeadm's own, in an order that keeps two cores busy instead of waiting: the API server starts
+//! without competition, and each phase is a process of its own, because kubeadm limits a process to five requests a
+//! second. Nothing is remembered on the host. What is missing is looked up in the cluster, so that a run that was
+//! killed is finished by the next one.
+//!
+//! [`kubeconfig`] is the other end of it: the person's file that names the cluster.
+
+mod api;
+mod complete;
+pub mod config;
+mod corefile;
+mod credentials;
+#[cfg(test)]
+mod fake;
+mod files;
+mod init;
+pub mod kubeconfig;
+mod missing;
+mod patience;
+mod pause;
+mod phase;
+mod wait;
+mod yaml;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flotilla_engine::cluster::{Cluster, Node};
+use flotilla_engine::event::Outcome;
+use flotilla_engine::port::{ApiAccess, BootstrapError, Bootstrapper, Condition, KubernetesState, Machine};
+
+use patience::Cancelled;
+
+/// The bootstrapper that runs kubeadm.
+#[derive(Clone)]
+pub struct Kubeadm {
+    cancelled: Cancelled,
+}
+
+impl Kubeadm {
+    /// One that gives up its waits as soon as `cancelled` says so.
+    pub fn new(cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        Self { cancelled }
+    }
+}
+
+impl std::fmt::Debug for Kubeadm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kubeadm").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Bootstrapper for Kubeadm {
+    async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
+        missing::observe(cluster, node, machine).await
+    }
+
+    async fn start_api(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError> {
+        init::start_api(cluster, node, machine, &self.cancelled).await
+    }
+
+    async fn complete(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError> {
+        complete::complete(cluster, node, machine, &self.cancelled).await
+    }
+
+    async fn wait(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+        conditions: &BTreeSet<Condition>,
+        limit: Duration,
+    ) -> Result<(), BootstrapError> {
+        wait::wait(cluster, machine, conditions, limit, &self.cancelled).await
+    }
+
+    async fn access(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+    ) -> Result<Option<ApiAccess>, BootstrapError> {
+        credentials::access(cluster, machine).await
+    }
+
+    async fn pause(
+        &self,
+        machine: &dyn Machine,
+        namespaces: Option<&[String]>,
+    ) -> Result<usize, BootstrapError> {
+        pause::pause(machine, namespaces).await
+    }
+
+    async fn unpause(
+        &self,
+        machine: &dyn Machine,
+        namespaces: Option<&[String]>,
+    ) -> Result<usize, BootstrapError> {
+        pause::unpause(machine, namespaces).await
+    }
+}

@@ -1,0 +1,102 @@
+use serde_json::json;
+
+use super::*;
+use crate::fake::{self, FakeMachine};
+
+fn cluster() -> Cluster {
+    fake::cluster("10.213.0.0/24")
+}
+
+fn missing(found: &Found) -> Vec<Part> {
+    let cluster = cluster();
+    found.missing(&cluster, &cluster.primary().unwrap()).into_iter().collect()
+}
+
+fn everything() -> Found {
+    let node = json!({
+        "metadata": {"name": "demo", "labels": {CONTROL_PLANE_LABEL: ""}},
+        "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"]},
+    });
+    let corefile = "forward . /etc/resolv.conf\n";
+    Found {
+        settings: true,
+        tokens: true,
+        kube_proxy: true,
+        dns: true,
+        administrators: true,
+        corefile: corefile::with_host_names(corefile, cluster().gateway()),
+        node: Some(serde_json::from_value(node).unwrap()),
+    }
+}
+
+#[test]
+fn a_complete_cluster_lacks_nothing() {
+    assert_eq!(missing(&everything()), []);
+}
+
+#[test]
+fn a_bare_api_server_lacks_everything_that_is_in_the_api() {
+    let all = [
+        Part::Settings,
+        Part::Tokens,
+        Part::KubeProxy,
+        Part::Dns,
+        Part::HostNames,
+        Part::PodRange,
+        Part::Role,
+    ];
+    assert_eq!(missing(&Found::default()), all);
+}
+
+#[test]
+fn a_node_without_its_range_or_label_is_finished() {
+    let node = json!({"metadata": {"name": "demo"}, "spec": {"podCIDR": "10.244.7.0/24"}});
+    let found = Found { node: Some(serde_json::from_value(node).unwrap()), ..everything() };
+    assert_eq!(missing(&found), [Part::PodRange, Part::Role]);
+}
+
+#[test]
+fn an_administrator_without_rights_is_given_them() {
+    assert_eq!(missing(&Found { administrators: false, ..everything() }), [Part::Role]);
+}
+
+#[test]
+fn a_corefile_without_the_host_is_changed_and_one_that_was_deleted_is_not_missed() {
+    let found = Found { corefile: Some("forward . /etc/resolv.conf\n".to_owned()), ..everything() };
+    assert_eq!(missing(&found), [Part::HostNames]);
+    assert_eq!(missing(&Found { corefile: None, ..everything() }), []);
+}
+
+#[test]
+fn every_word_of_the_node_is_understood() {
+    let words = ["controller-manager", "scheduler", "rotation"];
+    assert_eq!(
+        words.map(part_of_a_node),
+        [Part::ControllerManager, Part::Scheduler, Part::Rotation].map(Some)
+    );
+    assert_eq!(part_of_a_node("sh: some warning"), None);
+}
+
+#[tokio::test]
+async fn a_machine_without_a_cluster_is_silent() {
+    let machine = FakeMachine::new(&[], &[]);
+    let cluster = cluster();
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    assert_eq!(state, KubernetesState::Silent);
+}
+
+#[tokio::test]
+async fn a_machine_with_unfinished_files_is_silent() {
+    let machine = FakeMachine::new(&[(crate::files::SUPER_ADMIN_CONF, b"clusters:\n- clus")], &[]);
+    let cluster = cluster();
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    assert_eq!(state, KubernetesState::Silent);
+}
+
+#[tokio::test]
+async fn a_paused_machine_is_not_asked_for_its_api() {
+    let machine = FakeMachine::new(&[(PAUSED, b"")], &[]);
+    let cluster = cluster();
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    assert_eq!(state, KubernetesState::Paused);
+}

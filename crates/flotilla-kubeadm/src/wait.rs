@@ -1,0 +1,147 @@
+//! Waiting for what `--wait` names.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use flotilla_engine::cluster::Cluster;
+use flotilla_engine::port::{BootstrapError, Cmd, Condition, Machine};
+use flotilla_spec::WantedPower;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use crate::api::{self, PATIENT, SYSTEM, exists};
+use crate::credentials;
+use crate::patience::{Cancelled, Patience};
+
+const POLL: Duration = Duration::from_millis(100);
+
+/// Labels of the pods that a system is not complete without, as minikube has them.
+///
+/// All but etcd's: the kubelet starts etcd before its node is registered, so that the pod's mirror may come a minute
+/// late. That the API answers says as much.
+const SYSTEM_PODS: [(&str, &str); 5] = [
+    ("component", "kube-apiserver"),
+    ("component", "kube-controller-manager"),
+    ("component", "kube-scheduler"),
+    ("k8s-app", "kube-proxy"),
+    ("k8s-app", "kube-dns"),
+];
+
+/// Waits until each condition has held once.
+pub(crate) async fn wait(
+    cluster: &Cluster,
+    machine: &dyn Machine,
+    conditions: &BTreeSet<Condition>,
+    limit: Duration,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
+    let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
+    let patience = Patience::new(format!("what was waited for ({})", names.join(", ")), limit, cancelled);
+    let mut seen = Vec::new();
+    for condition in conditions {
+        loop {
+            seen.clear();
+            match problems(*condition, &client, cluster, machine).await {
+                Ok(problems) if problems.is_empty() => break,
+                Ok(problems) => seen.extend(problems),
+                Err(error) => seen.push(api::in_one_line(&error)),
+            }
+            patience.pause(POLL, &seen).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What keeps a condition from holding, a line each.
+async fn problems(
+    condition: Condition,
+    client: &Client,
+    cluster: &Cluster,
+    machine: &dyn Machine,
+) -> Result<Vec<String>, kube::Error> {
+    let everything = ListParams::default();
+    match condition {
+        Condition::ApiServer => api_server_problems(client).await,
+        Condition::NodeReady => {
+            let nodes = Api::<Node>::all(client.clone()).list(&everything).await?.items;
+            let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
+            Ok(wanted.filter_map(|node| node_problem(node.name.as_ref(), &nodes)).collect())
+        }
+        Condition::DefaultServiceAccount => {
+            let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
+            let missing = !exists(&accounts, "default").await?;
+            Ok(missing.then(|| "there is no default service account".to_owned()).into_iter().collect())
+        }
+        Condition::SystemPods => {
+            let pods = Api::<Pod>::namespaced(client.clone(), SYSTEM).list(&everything).await?.items;
+            Ok(pod_problems(&pods))
+        }
+        Condition::AppsRunning => {
+            let deployments = Api::<Deployment>::namespaced(client.clone(), SYSTEM).list(&everything).await?;
+            Ok(deployments.items.iter().filter_map(deployment_problem).collect())
+        }
+        Condition::Kubelet => {
+            let active = machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
+            Ok(active.err().map(|error| error.to_string()).into_iter().collect())
+        }
+    }
+}
+
+async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error> {
+    let request = http::Request::get("/readyz").body(Vec::new()).expect("a path alone is a request");
+    let answer = client.request_text(request).await?;
+    Ok(if answer == "ok" { Vec::new() } else { answer.lines().map(str::to_owned).collect() })
+}
+
+fn node_problem(name: &str, nodes: &[Node]) -> Option<String> {
+    let Some(node) = nodes.iter().find(|node| node.name_any() == name) else {
+        return Some(format!("node {name} is not registered"));
+    };
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    match conditions.find(|condition| condition.type_ == "Ready") {
+        Some(ready) if ready.status == "True" => None,
+        Some(ready) => Some(format!(
+            "node {name} is not Ready: {}",
+            ready.message.as_deref().unwrap_or("no reason given")
+        )),
+        None => Some(format!("node {name} has not reported yet")),
+    }
+}
+
+/// The pods that are not Ready, and those of the system's that are not even there. Pods that have ended, well or
+/// badly, are history: they are never Ready again.
+fn pod_problems(pods: &[Pod]) -> Vec<String> {
+    let pods: Vec<_> = pods.iter().filter(|pod| !matches!(phase(pod), "Succeeded" | "Failed")).collect();
+    let absent = SYSTEM_PODS.iter().filter(|(label, value)| {
+        !pods.iter().any(|pod| pod.labels().get(*label).is_some_and(|found| found == value))
+    });
+    let absent = absent.map(|(label, value)| format!("there is no pod with {label}={value}"));
+    absent.chain(pods.iter().filter_map(|pod| pod_problem(pod))).collect()
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Unknown")
+}
+
+fn pod_problem(pod: &Pod) -> Option<String> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    (!is_ready).then(|| format!("pod {} is {}, not Ready", pod.name_any(), phase(pod)))
+}
+
+fn deployment_problem(deployment: &Deployment) -> Option<String> {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
+    let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0);
+    let is_current = status.and_then(|status| status.observed_generation) >= deployment.metadata.generation;
+    let is_rolled_out = is_current && available >= wanted && updated >= wanted;
+    (!is_rolled_out)
+        .then(|| format!("deployment {}: {available} of {wanted} available", deployment.name_any()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+fn pod(name: &str, label: &str, value: &str, phase: &str, ready: &str) -> Pod {
+    object(json!({
+        "metadata": {"name": name, "labels": {label: value}},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
+    }))
+}
+
+fn system_pods() -> Vec<Pod> {
+    SYSTEM_PODS.iter().map(|(label, value)| pod(value, label, value, "Running", "True")).collect()
+}
+
+#[test]
+fn a_system_whose_pods_are_ready_is_ready() {
+    assert_eq!(pod_problems(&system_pods()), [] as [String; 0]);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_is_named() {
+    let mut pods = system_pods();
+    pods[4] = pod("coredns-1", "k8s-app", "kube-dns", "Pending", "False");
+    assert_eq!(pod_problems(&pods), ["pod coredns-1 is Pending, not Ready"]);
+}
+
+#[test]
+fn a_pod_that_nobody_has_made_yet_is_waited_for() {
+    let pods = system_pods().split_off(1);
+    assert_eq!(pod_problems(&pods), ["there is no pod with component=kube-apiserver"]);
+}
+
+#[test]
+fn pods_that_have_ended_are_no_problem_and_no_help() {
+    let mut pods = system_pods();
+    pods.push(pod("job-1", "job-name", "job", "Succeeded", "False"));
+    pods.push(pod("coredns-evicted", "k8s-app", "kube-dns", "Failed", "False"));
+    assert_eq!(pod_problems(&pods), [] as [String; 0]);
+    pods.remove(4);
+    assert_eq!(pod_problems(&pods), ["there is no pod with k8s-app=kube-dns"]);
+}
+
+#[test]
+fn a_node_is_ready_when_it_says_so() {
+    let node = |conditions: Value| -> Node {
+        object(json!({"metadata": {"name": "demo"}, "status": {"conditions": conditions}}))
+    };
+    let ready = node(json!([{"type": "Ready", "status": "True"}]));
+    assert_eq!(node_problem("demo", &[ready]), None);
+    let not = node(json!([{"type": "Ready", "status": "False", "message": "cni plugin not initialized"}]));
+    assert_eq!(node_problem("demo", &[not]).unwrap(), "node demo is not Ready: cni plugin not initialized");
+    assert_eq!(node_problem("demo", &[node(json!([]))]).unwrap(), "node demo has not reported yet");
+    assert_eq!(node_problem("demo", &[]).unwrap(), "node demo is not registered");
+}
+
+#[test]
+fn a_deployment_is_rolled_out_when_its_new_replicas_are_available() {
+    let deployment = |generation: i64, available: i32| -> Deployment {
+        object(json!({
+            "metadata": {"name": "coredns", "generation": generation},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": {"observedGeneration": 1, "availableReplicas": available, "updatedReplicas": 1},
+        }))
+    };
+    assert_eq!(deployment_problem(&deployment(1, 1)), None);
+    assert_eq!(deployment_problem(&deployment(1, 0)).unwrap(), "deployment coredns: 0 of 1 available");
+    assert!(deployment_problem(&deployment(2, 1)).is_some(), "what is available is of the old generation");
+}

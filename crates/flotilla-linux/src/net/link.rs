@@ -1,0 +1,251 @@
+//! Links: finding, making, changing, deleting.
+
+use std::net::Ipv4Addr;
+
+use futures_util::TryStreamExt;
+use ipnet::Ipv4Net;
+use rtnetlink::packet_route::link::{
+    BridgeStpState, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo as Info, LinkMessage,
+};
+use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::{Changed, Net, NetError, absent_is_fine};
+
+const BRIDGE: &str = "bridge";
+const VETH: &str = "veth";
+
+/// A link as the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LinkInfo {
+    pub name: String,
+    /// Whose it is; empty if nobody said so.
+    pub alias: String,
+    pub index: u32,
+    pub up: bool,
+    /// `bridge`, `veth`…; empty for hardware and loopback.
+    pub kind: String,
+    /// The index of the bridge or the like that it is a port of.
+    pub master: Option<u32>,
+    pub mtu: u32,
+    pub hardware_address: Vec<u8>,
+}
+
+/// A cable from a bridge here into the network namespace of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Veth<'a> {
+    pub host_name: &'a str,
+    /// Says whose the host's end is.
+    pub alias: &'a str,
+    pub bridge: &'a str,
+    /// What the process sees it as.
+    pub peer_name: &'a str,
+    pub pid: Pid,
+}
+
+impl Net {
+    /// Makes a bridge that is up and has this address, or brings the one there is to that.
+    pub fn ensure_bridge(
+        &self,
+        name: &str,
+        alias: &str,
+        address: Ipv4Net,
+        mtu: u32,
+    ) -> Result<Changed, NetError> {
+        let found = self.find_link_of(name, BRIDGE, alias)?;
+        if found.is_none() {
+            // A bridge without an address of its own takes the lowest one of its ports: it would change as nodes
+            // come and go, and those that remember the gateway's would wait for it in vain. The forward delay
+            // would keep a new port silent for 15 seconds.
+            let bridge = LinkMessageBuilder::<LinkBridge>::new(name)
+                .address(hardware_address(address.addr()).to_vec())
+                .stp_state(BridgeStpState::Disabled)
+                .forward_delay(0);
+            self.make_link(name, BRIDGE, bridge.build())?;
+        }
+        let link = self.link(name)?;
+        let right = link.up && link.alias == alias && link.mtu == mtu;
+        if !right {
+            let wanted = LinkUnspec::new_with_index(link.index).alias(alias).mtu(mtu).up();
+            self.set_link(name, wanted)?;
+        }
+        let addressed = self.ensure_address(name, address)?;
+        Ok(if right && found.is_some() { addressed } else { Changed::Yes })
+    }
+
+    /// Lays a cable from a bridge into the namespace of a process: the host's end is up, the other is down.
+    ///
+    /// Always a new one: a link of that name that is ours, left over by a predecessor of the process, is deleted
+    /// first. Both ends get the MTU of the bridge. On failure it may leave a link that the next call deletes.
+    pub fn ensure_veth_into(&self, veth: &Veth<'_>) -> Result<(), NetError> {
+        let name = veth.host_name;
+        let bridge = self.link(veth.bridge)?;
+        if self.find_link_of(name, VETH, veth.alias)?.is_some() {
+            self.delete_link(name)?;
+        }
+        let pid = veth.pid.as_raw_nonzero().get().cast_unsigned();
+        // The peer is born over there, so that its name is never in the way here.
+        let peer = LinkMessageBuilder::<LinkUnspec>::new()
+            .name(veth.peer_name)
+            .mtu(bridge.mtu)
+            .setns_by_pid(pid)
+            .build();
+        let pair = LinkMessageBuilder::<LinkVeth>::new(name, veth.peer_name)
+            .mtu(bridge.mtu)
+            .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+        self.make_link(name, VETH, pair.build())?;
+        let index = self.link(name)?.index;
+        // The kernel takes no alias from the request that makes a link.
+        self.set_link(name, LinkUnspec::new_with_index(index).alias(veth.alias).controller(bridge.index).up())
+    }
+
+    /// Turns a link on.
+    pub fn ensure_up(&self, name: &str) -> Result<Changed, NetError> {
+        let link = self.link(name)?;
+        if link.up {
+            return Ok(Changed::No);
+        }
+        self.set_link(name, LinkUnspec::new_with_index(link.index).up())?;
+        Ok(Changed::Yes)
+    }
+
+    /// All links of the namespace.
+    pub fn links(&self) -> Result<Vec<LinkInfo>, NetError> {
+        let links = self.request(self.netlink.link().get().execute().try_collect::<Vec<_>>());
+        let links = links.map_err(|source| NetError::List { what: "links", source })?;
+        Ok(links.into_iter().map(LinkInfo::from).collect())
+    }
+
+    /// A link by its name.
+    pub fn find_link(&self, name: &str) -> Result<Option<LinkInfo>, NetError> {
+        let asked = self.netlink.link().get().match_name(name.to_owned()).execute();
+        match self.request(async { std::pin::pin!(asked).try_next().await }) {
+            Ok(link) => Ok(link.map(LinkInfo::from)),
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(None),
+            Err(source) => Err(NetError::FindLink { link: name.to_owned(), source }),
+        }
+    }
+
+    /// Deletes a link, with the other end if it is one of a pair.
+    pub fn delete_link(&self, name: &str) -> Result<Changed, NetError> {
+        let Some(link) = self.find_link(name)? else { return Ok(Changed::No) };
+        let deleted = self.request(self.netlink.link().del(link.index).execute());
+        absent_is_fine(deleted, Errno::NODEV)
+            .map_err(|source| NetError::DeleteLink { link: name.to_owned(), source })
+    }
+
+    /// Deletes all links whose alias is `owner` or begins with `owner/`, and tells their names.
+    pub fn delete_links_of(&self, owner: &str) -> Result<Vec<String>, NetError> {
+        let mut deleted = Vec::new();
+        for link in self.links()? {
+            if link.belongs_to(owner) && self.delete_link(&link.name)? == Changed::Yes {
+                deleted.push(link.name);
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Gives a link a hardware address. Works while it is up, for the kinds of links a node has.
+    pub(super) fn ensure_hardware_address(&self, name: &str, address: [u8; 6]) -> Result<Changed, NetError> {
+        let link = self.link(name)?;
+        if link.hardware_address == address {
+            return Ok(Changed::No);
+        }
+        self.set_link(name, LinkUnspec::new_with_index(link.index).address(address.to_vec()))?;
+        Ok(Changed::Yes)
+    }
+
+    /// A link that has to be there.
+    pub(super) fn link(&self, name: &str) -> Result<LinkInfo, NetError> {
+        self.find_link(name)?.ok_or_else(|| NetError::NoLink { link: name.to_owned() })
+    }
+
+    /// A link of ours by its name, if there is one; one that is not ours is an error.
+    ///
+    /// Without an alias it is one whose making was cut short.
+    fn find_link_of(&self, name: &str, kind: &str, alias: &str) -> Result<Option<LinkInfo>, NetError> {
+        let found = self.find_link(name)?;
+        match found {
+            Some(link) if link.kind != kind || !(link.alias.is_empty() || link.alias == alias) => {
+                Err(NetError::Foreign { link: link.name, kind: link.kind, alias: link.alias })
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn make_link(&self, name: &str, kind: &'static str, message: LinkMessage) -> Result<(), NetError> {
+        self.request(self.netlink.link().add(message).execute()).map_err(|source| NetError::MakeLink {
+            link: name.to_owned(),
+            kind,
+            source,
+        })
+    }
+
+    fn set_link(&self, name: &str, wanted: LinkMessageBuilder<LinkUnspec>) -> Result<(), NetError> {
+        self.request(self.netlink.link().set(wanted.build()).execute())
+            .map_err(|source| NetError::SetLink { link: name.to_owned(), source })
+    }
+}
+
+impl LinkInfo {
+    /// Whether the alias is `owner`, or that of a part of it.
+    pub fn belongs_to(&self, owner: &str) -> bool {
+        self.alias.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl From<LinkMessage> for LinkInfo {
+    fn from(message: LinkMessage) -> Self {
+        let header = message.header;
+        let up = header.flags.contains(LinkFlags::Up);
+        let mut link = Self { index: header.index, up, ..Self::default() };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::IfAlias(alias) => link.alias = alias,
+                LinkAttribute::Controller(index) => link.master = Some(index),
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+                LinkAttribute::Address(address) => link.hardware_address = address,
+                LinkAttribute::LinkInfo(infos) => link.kind = kind_of(&infos),
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+fn kind_of(infos: &[Info]) -> String {
+    let kind = infos.iter().find_map(|info| match info {
+        Info::Kind(kind) => Some(InfoKind::to_string(kind)),
+        _ => None,
+    });
+    kind.unwrap_or_default()
+}
+
+/// The hardware address that belongs to an address: always the same, and no maker's (its second-lowest bit is set).
+pub(super) fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = address.octets();
+    [0x02, 0xf1, a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_has_the_links_of_its_parts_but_not_those_of_its_namesakes() {
+        let link = |alias: &str| LinkInfo { alias: alias.to_owned(), ..LinkInfo::default() };
+        assert!(link("flotilla/demo").belongs_to("flotilla/demo"));
+        assert!(link("flotilla/demo/node-1").belongs_to("flotilla/demo"));
+        assert!(!link("flotilla/demo2").belongs_to("flotilla/demo"));
+        assert!(!link("").belongs_to("flotilla/demo"));
+    }
+
+    #[test]
+    fn hardware_addresses_are_local_and_not_of_groups() {
+        let address = hardware_address(Ipv4Addr::new(10, 89, 0, 2));
+        assert_eq!(address, [0x02, 0xf1, 10, 89, 0, 2]);
+        assert_eq!(address[0] & 0b11, 0b10);
+    }
+}

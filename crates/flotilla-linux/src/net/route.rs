@@ -1,0 +1,75 @@
+//! Routes of the main table.
+
+use std::net::Ipv4Addr;
+
+use futures_util::TryStreamExt;
+use ipnet::Ipv4Net;
+use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage};
+use rustix::io::Errno;
+
+use super::{Changed, LinkInfo, Net, NetError, absent_is_fine};
+
+/// A route of the main table, made by hand or following from an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// `0.0.0.0/0` for the default route.
+    pub dst: Ipv4Net,
+    /// None where the destination is on the link itself.
+    pub via: Option<Ipv4Addr>,
+    /// None where there are several, or where it leads nowhere.
+    pub link: Option<String>,
+}
+
+impl Net {
+    /// Leads packets for `dst` through the neighbour `via` on a link, instead of where they went before.
+    pub fn ensure_route(&self, dst: Ipv4Net, via: Ipv4Addr, link: &str) -> Result<Changed, NetError> {
+        let failed = |source| NetError::AddRoute { dst, via, link: link.to_owned(), source };
+        let dst = dst.trunc();
+        let wanted = RouteInfo { dst, via: Some(via), link: Some(link.to_owned()) };
+        if self.routes()?.contains(&wanted) {
+            return Ok(Changed::No);
+        }
+        let message = to(dst).gateway(via).output_interface(self.link(link)?.index).build();
+        self.request(self.netlink.route().add(message).replace().execute()).map_err(failed)?;
+        Ok(Changed::Yes)
+    }
+
+    /// Removes the route to `dst` that [`Self::ensure_route`] made. Those that follow from addresses stay.
+    pub fn remove_route(&self, dst: Ipv4Net) -> Result<Changed, NetError> {
+        let removed = self.request(self.netlink.route().del(to(dst.trunc()).build()).execute());
+        absent_is_fine(removed, Errno::SRCH).map_err(|source| NetError::RemoveRoute { dst, source })
+    }
+
+    /// All IPv4 routes of the main table.
+    pub fn routes(&self) -> Result<Vec<RouteInfo>, NetError> {
+        let links = self.links()?;
+        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let messages = self.request(self.netlink.route().get(all).execute().try_collect::<Vec<_>>());
+        let messages = messages.map_err(|source| NetError::List { what: "routes", source })?;
+        // The kernel lists all tables, whatever the request says, unless asked to be strict.
+        let main = messages.iter().filter(|message| message.header.table == RouteHeader::RT_TABLE_MAIN);
+        Ok(main.map(|message| route_of(message, &links)).collect())
+    }
+}
+
+/// A static route to a network, in the making.
+fn to(dst: Ipv4Net) -> RouteMessageBuilder<Ipv4Addr> {
+    RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(dst.addr(), dst.prefix_len())
+}
+
+fn route_of(message: &RouteMessage, links: &[LinkInfo]) -> RouteInfo {
+    let mut dst = Ipv4Addr::UNSPECIFIED;
+    let (mut via, mut link) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => dst = *address,
+            RouteAttribute::Gateway(RouteAddress::Inet(address)) => via = Some(*address),
+            RouteAttribute::Oif(index) => link = links.iter().find(|link| link.index == *index),
+            _ => {}
+        }
+    }
+    let dst = Ipv4Net::new(dst, message.header.destination_prefix_length)
+        .expect("the kernel's IPv4 prefixes have at most 32 bits");
+    RouteInfo { dst, via, link: link.map(|link| link.name.clone()) }
+}

@@ -1,0 +1,158 @@
+//! What `nft -j list …` says (libnftables-json(5)), as far as it is of interest here.
+
+use serde::Deserialize;
+
+/// How the names of our own tables begin.
+const OURS: &str = "flotilla";
+
+/// A chain, by where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    pub family: String,
+    pub table: String,
+    pub name: String,
+}
+
+/// A list of tables, chains and rules.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listing {
+    nftables: Vec<Entry>,
+}
+
+/// One object of the list. It has exactly one of these, or something we do not ask about.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    table: Option<TableEntry>,
+    chain: Option<ChainEntry>,
+    rule: Option<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TableEntry {
+    family: String,
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ChainEntry {
+    family: String,
+    table: String,
+    name: String,
+    /// Base chains alone have these two.
+    hook: Option<String>,
+    policy: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Rule {
+    family: String,
+    table: String,
+    chain: String,
+    handle: u64,
+    comment: Option<String>,
+}
+
+impl Listing {
+    pub(super) fn parse(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+
+    pub(super) fn has_table(&self, family: &str, name: &str) -> bool {
+        let mut tables = self.nftables.iter().filter_map(|entry| entry.table.as_ref());
+        tables.any(|table| table.family == family && table.name == name)
+    }
+
+    pub(super) fn has_chain(&self, chain: &Chain) -> bool {
+        self.chains().any(|entry| entry.place() == *chain)
+    }
+
+    pub(super) fn forward_drops(&self) -> Vec<Chain> {
+        let drops = self.chains().filter(|chain| {
+            chain.hook.as_deref() == Some("forward")
+                && chain.policy.as_deref() == Some("drop")
+                && matches!(chain.family.as_str(), "ip" | "inet")
+                && !chain.table.starts_with(OURS)
+        });
+        drops.map(ChainEntry::place).collect()
+    }
+
+    pub(super) fn tagged(&self, tag: &str) -> impl Iterator<Item = &Rule> {
+        let rules = self.nftables.iter().filter_map(|entry| entry.rule.as_ref());
+        rules.filter(move |rule| rule.comment.as_deref() == Some(tag))
+    }
+
+    fn chains(&self) -> impl Iterator<Item = &ChainEntry> {
+        self.nftables.iter().filter_map(|entry| entry.chain.as_ref())
+    }
+}
+
+impl ChainEntry {
+    fn place(&self) -> Chain {
+        Chain { family: self.family.clone(), table: self.table.clone(), name: self.name.clone() }
+    }
+}
+
+impl Rule {
+    pub(super) fn chain(&self) -> Chain {
+        Chain { family: self.family.clone(), table: self.table.clone(), name: self.chain.clone() }
+    }
+
+    /// What makes nft delete it.
+    pub(super) fn deletion(&self) -> String {
+        let Self { family, table, chain, handle, .. } = self;
+        format!("delete rule {family} {table} {chain} handle {handle}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCKER: &str = r#"{"nftables": [
+        {"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}},
+        {"table": {"family": "ip", "name": "filter", "handle": 1}},
+        {"chain": {"family": "ip", "table": "filter", "name": "FORWARD", "handle": 2, "type": "filter",
+                   "hook": "forward", "prio": 0, "policy": "drop"}},
+        {"chain": {"family": "ip", "table": "filter", "name": "INPUT", "handle": 3, "type": "filter",
+                   "hook": "input", "prio": 0, "policy": "drop"}},
+        {"chain": {"family": "ip", "table": "filter", "name": "DOCKER-USER", "handle": 4}},
+        {"chain": {"family": "ip6", "table": "filter", "name": "FORWARD", "handle": 2, "type": "filter",
+                   "hook": "forward", "prio": 0, "policy": "drop"}},
+        {"chain": {"family": "inet", "table": "firewall", "name": "forward", "handle": 2, "type": "filter",
+                   "hook": "forward", "prio": 10, "policy": "accept"}},
+        {"chain": {"family": "ip", "table": "flotilla-demo", "name": "forward", "handle": 2, "type": "filter",
+                   "hook": "forward", "prio": 0, "policy": "drop"}},
+        {"rule": {"family": "ip", "table": "filter", "chain": "DOCKER-USER", "handle": 9, "comment": "flotilla/demo",
+                  "expr": [{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "fl-demo"}},
+                           {"accept": null}]}},
+        {"rule": {"family": "ip", "table": "filter", "chain": "DOCKER-USER", "handle": 5,
+                  "expr": [{"counter": {"packets": 0, "bytes": 0}}, {"return": null}]}}
+    ]}"#;
+
+    fn chain(name: &str) -> Chain {
+        Chain { family: "ip".to_owned(), table: "filter".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn only_chains_of_others_that_drop_forwarded_packets_of_ours_are_found() {
+        let listing = Listing::parse(DOCKER.as_bytes()).unwrap();
+        assert_eq!(listing.forward_drops(), [chain("FORWARD")]);
+    }
+
+    #[test]
+    fn tables_and_chains_are_found_by_all_of_their_names() {
+        let listing = Listing::parse(DOCKER.as_bytes()).unwrap();
+        assert!(listing.has_table("ip", "filter"));
+        assert!(!listing.has_table("inet", "filter"));
+        assert!(listing.has_chain(&chain("DOCKER-USER")));
+        assert!(!listing.has_chain(&Chain { family: "ip6".to_owned(), ..chain("DOCKER-USER") }));
+    }
+
+    #[test]
+    fn rules_are_found_by_their_comment_and_deleted_by_their_handle() {
+        let listing = Listing::parse(DOCKER.as_bytes()).unwrap();
+        let deletions: Vec<_> = listing.tagged("flotilla/demo").map(Rule::deletion).collect();
+        assert_eq!(deletions, ["delete rule ip filter DOCKER-USER handle 9\n"]);
+        assert_eq!(listing.tagged("flotilla").count(), 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! Network namespaces to try things in.
+
+use std::fs::{File, read_link};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use flotilla_linux::host::Command;
+use flotilla_linux::nft::Nft;
+use rustix::process::{Pid, geteuid};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+/// Runs a test in a new network namespace that is gone with it; without root only says so.
+pub(crate) fn in_new_namespace(test: impl FnOnce() + Send + 'static) {
+    if !geteuid().is_root() {
+        println!("skipped: network namespaces need root");
+        return;
+    }
+    let running = std::thread::spawn(|| {
+        leave_network();
+        test();
+    });
+    running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// A process with a network namespace of its own, such as a node's first one. Killed when dropped.
+pub(crate) struct Node(Child);
+
+impl Node {
+    pub(crate) fn start() -> Self {
+        // In a thread of its own, so that the process is born in its namespace and never seen in another.
+        let starting = std::thread::spawn(|| {
+            leave_network();
+            sleeper()
+        });
+        Self(starting.join().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    /// A socket in its namespace that waits for an answer for a while, but not for ever.
+    pub(crate) fn socket(&self, address: &str) -> UdpSocket {
+        let pid = self.pid();
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(move || {
+                let namespace = File::open(format!("/proc/{pid}/ns/net")).unwrap();
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                socket(address)
+            });
+            opening.join().unwrap()
+        })
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A socket in the namespace of this thread.
+pub(crate) fn socket(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).unwrap();
+    // More than a lost first packet takes: the kernel asks for its neighbour again after a second.
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
+}
+
+/// Who sent the next packet.
+pub(crate) fn sender(socket: &UdpSocket) -> SocketAddr {
+    socket.recv_from(&mut [0; 8]).unwrap().1
+}
+
+/// Runs a test with the host's nft in a new network namespace; without one only says so.
+pub(crate) fn with_nft(test: impl FnOnce(&Nft) + Send + 'static) {
+    if Command::new("nft").arg("--version").run().is_err() {
+        println!("skipped: there is no nft in PATH");
+        return;
+    }
+    in_new_namespace(|| test(&Nft::on_host()));
+}
+
+/// The network namespace of this thread.
+pub(crate) fn namespace() -> String {
+    read_link("/proc/thread-self/ns/net").unwrap().to_string_lossy().into_owned()
+}
+
+#[expect(unsafe_code, reason = "unshare")]
+fn leave_network() {
+    let before = namespace();
+    // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+    assert_ne!(namespace(), before, "the tests must not touch the network they were started in");
+}
+
+#[expect(clippy::disallowed_methods, reason = "it outlives the thread that starts it, unlike a host command")]
+fn sleeper() -> Child {
+    std::process::Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap()
+}

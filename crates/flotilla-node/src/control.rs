@@ -1,0 +1,220 @@
+//! The socket on which PID 1 can be asked: one JSON line there, one back.
+//!
+//! ```text
+//! {"verb":"restart","unit":"kubelet"}
+//! {"status":{"unit":"kubelet","state":"active","detail":"pid 42 for 0 s, started 2 times"}}
+//! ```
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// How long a connection lives, with its question or with ours unanswered.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// No request is that long.
+const LONGEST_REQUEST: usize = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    pub(crate) unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verb {
+    Start,
+    Stop,
+    Restart,
+    #[serde(alias = "is-active")]
+    Status,
+}
+
+/// A service by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unit {
+    Containerd,
+    Kubelet,
+}
+
+/// What PID 1 says to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    Status(Status),
+    Refused(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) unit: Unit,
+    pub(crate) state: State,
+    pub(crate) detail: String,
+}
+
+/// How a service stands, in systemd's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    Active,
+    Activating,
+    Deactivating,
+    Inactive,
+}
+
+impl Unit {
+    /// The service of that name, with or without `.service`.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        let name = name.strip_suffix(".service").unwrap_or(name);
+        [Self::Containerd, Self::Kubelet].into_iter().find(|unit| unit.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Kubelet => "kubelet",
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Active => "active",
+            Self::Activating => "activating",
+            Self::Deactivating => "deactivating",
+            Self::Inactive => "inactive",
+        })
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.unit, self.state, self.detail)
+    }
+}
+
+/// The socket and who is connected to it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    listener: UnixListener,
+    connections: Vec<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    received: Vec<u8>,
+    /// The service that the reply waits for, once the request is there.
+    waits_for: Option<Unit>,
+    until: Instant,
+}
+
+impl Control {
+    /// Listens at `path`, for root only.
+    pub(crate) fn listen(path: &Path) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, connections: Vec::new() })
+    }
+
+    /// Takes what has come and lets `act` do it. Where that gives no reply, one follows with [`Control::answer`].
+    pub(crate) fn receive(&mut self, now: Instant, mut act: impl FnMut(Request) -> Option<Reply>) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                let until = now + PATIENCE;
+                self.connections.push(Connection { stream, received: Vec::new(), waits_for: None, until });
+            }
+        }
+        self.connections.retain_mut(|connection| connection.receive(&mut act));
+    }
+
+    /// Answers those whose service is settled, and those who have waited too long.
+    pub(crate) fn answer(&mut self, now: Instant, mut settled: impl FnMut(Unit) -> Option<Status>) {
+        self.connections.retain_mut(|connection| {
+            let late = connection.until <= now;
+            let Some(unit) = connection.waits_for else { return !late };
+            let reply = match settled(unit) {
+                Some(status) => Reply::Status(status),
+                None if late => Reply::Refused(format!("{unit} is not done after {PATIENCE:?}")),
+                None => return true,
+            };
+            connection.reply(&reply);
+            false
+        });
+    }
+
+    /// When to look again, if nothing happens before.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.connections.iter().map(|connection| connection.until).min()
+    }
+
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let connected = self.connections.iter().map(|connection| connection.stream.as_fd());
+        std::iter::once(self.listener.as_fd()).chain(connected)
+    }
+}
+
+impl Connection {
+    /// Reads on, acts on a whole request, and says whether the connection is still of use.
+    fn receive(&mut self, act: &mut impl FnMut(Request) -> Option<Reply>) -> bool {
+        let mut bytes = [0; LONGEST_REQUEST];
+        let read = match self.stream.read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(read) => read,
+            Err(error) => {
+                return matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+            }
+        };
+        self.received.extend_from_slice(&bytes[..read]);
+        let Some(end) = self.received.iter().position(|byte| *byte == b'\n') else {
+            return self.received.len() < LONGEST_REQUEST;
+        };
+        if self.waits_for.is_some() {
+            // One request to a connection: what follows it is not read.
+            return true;
+        }
+        let reply = match serde_json::from_slice::<Request>(&self.received[..end]) {
+            Ok(request) => {
+                self.waits_for = Some(request.unit);
+                act(request)
+            }
+            Err(error) => Some(Reply::Refused(format!("not a request: {error}"))),
+        };
+        reply.as_ref().is_none_or(|reply| {
+            self.reply(reply);
+            false
+        })
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        let mut line = serde_json::to_vec(reply).expect("a reply is made of strings");
+        line.push(b'\n');
+        // It fits into the socket's buffer; who has gone away does not want it.
+        drop(self.stream.write_all(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests;

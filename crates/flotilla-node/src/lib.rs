@@ -1,0 +1,38 @@
+//! What runs inside a node: PID 1, its two services, and what answers to the name `systemctl`.
+//!
+//! ```text
+//! PID 1  supervise     starts containerd and the kubelet, keeps their logs small, reaps orphans, goes down in order
+//!   ├─ containerd      ── shims ── pods
+//!   └─ kubelet         once kubeadm has written its files
+//!
+//! systemctl            asks PID 1 over /run/flotilla/init.sock, a JSON line each way
+//! ```
+//!
+//! Everything happens in one thread around one poll(2): PID 1 must reap children that it did not start, and a second
+//! thread that waits for its own child would race with that. What the namespaces and the root are made of is the
+//! business of who starts us. Nothing here touches a file outside the [`Config::root`] apart from `/proc`.
+
+mod backoff;
+mod boot;
+mod config;
+mod control;
+mod error;
+mod journal;
+mod kubelet;
+mod logfile;
+mod output;
+mod processes;
+mod root;
+mod service;
+mod services;
+mod shutdown;
+mod signals;
+pub mod stage;
+mod supervisor;
+mod systemctl;
+mod watch;
+
+pub use config::Config;
+pub use error::NodeError;
+pub use supervisor::supervise;
+pub use systemctl::{systemctl, systemctl_in};

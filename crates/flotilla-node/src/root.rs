@@ -1,0 +1,50 @@
+//! Where things are in a node.
+
+use std::path::{Path, PathBuf};
+
+/// The root of a node's files, as seen from here.
+#[derive(Debug, Clone)]
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where PID 1 listens.
+    pub(crate) fn control_socket(&self) -> PathBuf {
+        self.join("run/flotilla/init.sock")
+    }
+
+    pub(crate) fn containerd_socket(&self) -> PathBuf {
+        self.join("run/containerd/containerd.sock")
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.join("var/log/flotilla")
+    }
+
+    /// The packet filter rules to load at boot.
+    pub(crate) fn nft_rules(&self) -> PathBuf {
+        self.join("etc/flotilla/nft.conf")
+    }
+
+    /// Kubeadm's folder; the kubelet's credentials are in it.
+    pub(crate) fn kubernetes(&self) -> PathBuf {
+        self.join("etc/kubernetes")
+    }
+
+    /// The kubelet's own folder; kubeadm writes its configuration into it.
+    pub(crate) fn kubelet(&self) -> PathBuf {
+        self.join("var/lib/kubelet")
+    }
+
+    /// Where a node's admin puts flags for the kubelet.
+    pub(crate) fn kubelet_defaults(&self) -> PathBuf {
+        self.join("etc/default/kubelet")
+    }
+
+    fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.0.join(path)
+    }
+}

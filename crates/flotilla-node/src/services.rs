@@ -1,0 +1,147 @@
+//! The two services of a node.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitStatus};
+
+use crate::config::Config;
+use crate::control::{Reply, Request, Status, Unit, Verb};
+use crate::error::NodeError;
+use crate::journal::Journal;
+use crate::kubelet;
+use crate::output::Output;
+use crate::root::Root;
+use crate::service::{Launch, Service};
+
+/// How long a service may take to end when `systemctl` stops it.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Containerd and the kubelet.
+#[derive(Debug)]
+pub(crate) struct Services<'node> {
+    config: &'node Config,
+    root: Root,
+    pub(crate) containerd: Service,
+    pub(crate) kubelet: Service,
+    /// Whether the node goes down: nobody is started any more.
+    closed: bool,
+}
+
+impl<'node> Services<'node> {
+    pub(crate) fn new(config: &'node Config, root: Root) -> Result<Self, NodeError> {
+        let service = |unit: Unit| {
+            let path = root.logs().join(format!("{unit}.log"));
+            let output = Output::open(&path, config.log_bytes);
+            Ok(Service::new(unit, output.map_err(|source| NodeError::Log { path, source })?))
+        };
+        let (containerd, kubelet) = (service(Unit::Containerd)?, service(Unit::Kubelet)?);
+        let mut services = Self { config, root, containerd, kubelet, closed: false };
+        services.look_for_files();
+        Ok(services)
+    }
+
+    /// Sees whether the kubelet has what it needs.
+    pub(crate) fn look_for_files(&mut self) {
+        self.kubelet.blocked = !kubelet::has_its_files(&self.root);
+    }
+
+    /// Starts who is to run and does not, and kills who is to end and does not.
+    pub(crate) fn tick(&mut self, now: Instant, journal: &mut Journal) {
+        let env = &self.config.env;
+        if self.containerd.is_due(now) {
+            self.containerd.start(Ok(plain(&self.config.containerd)), env, now, journal);
+        }
+        if self.kubelet.is_due(now) {
+            let launch = kubelet::launch(&self.root, &self.config.kubelet);
+            self.kubelet.start(launch, env, now, journal);
+        }
+        for service in self.all() {
+            service.kill_if_overdue(now, journal);
+        }
+    }
+
+    /// Takes note of a process's end; most are orphans that concern nobody.
+    pub(crate) fn ended(&mut self, pid: Pid, status: WaitStatus, now: Instant, journal: &mut Journal) {
+        let ended = self.all().into_iter().find(|service| service.pid() == Some(pid));
+        let Some(service) = ended else { return };
+        service.ended(status, now, journal);
+        // Somebody may have taken the files away while the kubelet ran.
+        self.look_for_files();
+    }
+
+    /// Does what was asked for, as far as it can be done at once. No reply means: when the service is settled.
+    pub(crate) fn act(&mut self, request: Request, now: Instant) -> Option<Reply> {
+        if request.verb == Verb::Status {
+            return Some(Reply::Status(self.service(request.unit).status(now)));
+        }
+        if self.closed {
+            return Some(Reply::Refused("the node is going down".to_owned()));
+        }
+        self.look_for_files();
+        let service = self.service(request.unit);
+        match request.verb {
+            Verb::Start => service.want(),
+            Verb::Stop => {
+                service.unwant();
+                service.end(STOP_GRACE, now);
+            }
+            Verb::Restart => {
+                service.want();
+                service.end(STOP_GRACE, now);
+            }
+            Verb::Status => {}
+        }
+        None
+    }
+
+    /// The status of a service, once it is settled.
+    pub(crate) fn settled(&mut self, unit: Unit, now: Instant) -> Option<Status> {
+        let service = self.service(unit);
+        service.is_settled().then(|| service.status(now))
+    }
+
+    /// From here on nobody is started.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        for service in self.all() {
+            service.unwant();
+        }
+    }
+
+    pub(crate) fn drain(&mut self) {
+        for service in self.all() {
+            service.drain();
+        }
+    }
+
+    /// When to look again, if nothing happens before.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        [&self.containerd, &self.kubelet].into_iter().filter_map(Service::next_look).min()
+    }
+
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.containerd.as_fd(), self.kubelet.as_fd()]
+    }
+
+    /// One line on how both stand.
+    pub(crate) fn describe(&self, now: Instant) -> String {
+        [&self.containerd, &self.kubelet].map(|service| service.status(now).to_string()).join("; ")
+    }
+
+    fn service(&mut self, unit: Unit) -> &mut Service {
+        match unit {
+            Unit::Containerd => &mut self.containerd,
+            Unit::Kubelet => &mut self.kubelet,
+        }
+    }
+
+    fn all(&mut self) -> [&mut Service; 2] {
+        [&mut self.containerd, &mut self.kubelet]
+    }
+}
+
+fn plain(program: &Path) -> Launch {
+    Launch { program: program.to_owned(), args: Vec::new(), env: Vec::new() }
+}

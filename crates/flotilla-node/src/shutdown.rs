@@ -1,0 +1,93 @@
+//! The way down, in order: kubelet, pods, containerd.
+//!
+//! The kubelet goes first, or it would start again what ends. Containerd goes last: the shims that reap the pods'
+//! processes answer to it. Pods are told by SIGTERM, all at once, so that etcd closes its files and a workload
+//! says good-bye.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::journal::Journal;
+use crate::processes::{self, Process};
+use crate::services::Services;
+
+const KUBELET_GRACE: Duration = Duration::from_secs(2);
+const CONTAINERD_GRACE: Duration = Duration::from_secs(2);
+
+/// How often to look whether the pods have ended. Their processes are the shims' children: nobody tells us.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A node on its way down.
+#[derive(Debug)]
+pub(crate) struct Shutdown {
+    stage: Stage,
+    /// When the stage is over, whoever is left.
+    until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Kubelet,
+    Pods,
+    Containerd,
+}
+
+impl Shutdown {
+    /// Begins with the kubelet.
+    pub(crate) fn begin(services: &mut Services<'_>, now: Instant) -> Self {
+        services.close();
+        services.kubelet.end(KUBELET_GRACE, now);
+        Self { stage: Stage::Kubelet, until: now + KUBELET_GRACE }
+    }
+
+    /// Goes on as far as possible, and says whether everything is down.
+    pub(crate) fn advance(
+        &mut self,
+        services: &mut Services<'_>,
+        pod_grace: Duration,
+        now: Instant,
+        journal: &mut Journal,
+    ) -> bool {
+        let over = self.until <= now;
+        if self.stage == Stage::Kubelet && (over || services.kubelet.pid().is_none()) {
+            let pods = pods(services, journal);
+            journal.say(format_args!("ending {} processes of pods", pods.len()));
+            // Once: to many programs a second SIGTERM means "now". Who was between fork and exec has lost the first
+            // one to a handler of its parent's, and is killed in the end.
+            processes::signal_all(&pods, Signal::TERM);
+            *self = Self { stage: Stage::Pods, until: now + pod_grace };
+        }
+        if self.stage == Stage::Pods {
+            let left = pods(services, journal);
+            if left.is_empty() || self.until <= now {
+                if !left.is_empty() {
+                    let names: Vec<_> = left.iter().map(Process::to_string).collect();
+                    journal.say(format_args!("killing what did not end: {}", names.join(", ")));
+                    processes::signal_all(&left, Signal::KILL);
+                }
+                services.containerd.end(CONTAINERD_GRACE, now);
+                *self = Self { stage: Stage::Containerd, until: now + CONTAINERD_GRACE };
+            }
+        }
+        self.stage == Stage::Containerd && (self.until <= now || services.containerd.pid().is_none())
+    }
+
+    /// When to look again, if nothing happens before.
+    pub(crate) fn next_look(&self, now: Instant) -> Instant {
+        if self.stage == Stage::Pods { self.until.min(now + LOOK) } else { self.until }
+    }
+}
+
+/// Kills everybody in this namespace but us.
+pub(crate) fn kill_everybody() {
+    // kill(2): -1 means everybody we may signal, except PID 1 and ourselves. It fails if there is nobody.
+    let _ = kill_process_group(Pid::INIT, Signal::KILL);
+}
+
+fn pods(services: &Services<'_>, journal: &mut Journal) -> Vec<Process> {
+    processes::of_pods(services.containerd.pid()).unwrap_or_else(|error| {
+        journal.say(format_args!("cannot list the processes: {error}"));
+        Vec::new()
+    })
+}

@@ -1,0 +1,285 @@
+//! The cases, one function each.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::node::{Node, wait_until};
+
+pub(crate) type Case = (&'static str, fn());
+
+macro_rules! cases {
+    ($($name:ident,)*) => { &[$((stringify!($name), $name as fn()),)*] };
+}
+
+pub(crate) const ALL: &[Case] = cases![
+    ready_comes_with_containerds_socket,
+    a_killed_service_is_started_again,
+    a_program_that_is_missing_does_not_stop_the_other,
+    the_kubelet_starts_when_its_files_appear,
+    the_kubelet_gets_its_flags_and_a_clean_environment,
+    a_kubelet_that_ends_well_is_started_again,
+    systemctl_stops_and_starts,
+    systemctl_restart_gives_a_new_process,
+    a_stopped_kubelet_ignores_its_files,
+    a_service_that_does_not_listen_is_killed_when_stopped,
+    orphans_are_reaped,
+    an_idle_node_goes_down_at_once_and_in_order,
+    pods_are_told_before_containerd_and_shims_are_spared,
+    a_stubborn_pod_is_killed_after_its_grace,
+    a_stubborn_kubelet_does_not_keep_the_node_up,
+    logs_are_bounded,
+    the_journal_tells_what_happened,
+    packet_filter_rules_are_loaded_first,
+    bad_packet_filter_rules_are_an_error,
+    hangups_mean_nothing,
+];
+
+fn ready_comes_with_containerds_socket() {
+    let node = Node::new().start();
+    assert_eq!(node.events(), ["containerd up", "ready"]);
+}
+
+fn a_killed_service_is_started_again() {
+    let node = Node::new().with_kubelet_files().start();
+    node.wait_for("kubelet up");
+    kill_process(node.process("role-containerd"), Signal::KILL).unwrap();
+    kill_process(node.process("bin/kubelet"), Signal::KILL).unwrap();
+    wait_until("both run again", || node.count("containerd up") == 2 && node.count("kubelet up") == 2);
+    assert_eq!(node.count("ready"), 1);
+    assert!(node.read("var/log/flotilla/init.log").contains("(signal 9); again in 100ms"));
+}
+
+fn a_program_that_is_missing_does_not_stop_the_other() {
+    let mut node = Node::new().with_kubelet_files();
+    node.config.kubelet = "/not/there".into();
+    let node = node.start();
+    wait_until("it is tried again", || {
+        node.read("var/log/flotilla/init.log").matches("kubelet: cannot start").count() >= 2
+    });
+    assert_eq!(node.systemctl("is-active kubelet"), ("activating".into(), 3));
+}
+
+fn the_kubelet_starts_when_its_files_appear() {
+    let node = Node::new().start();
+    node.write("var/lib/kubelet/config.yaml", "");
+    assert_eq!(node.systemctl("is-active kubelet"), ("activating".into(), 3));
+    assert_eq!(node.count("kubelet up"), 0);
+    let start = Instant::now();
+    node.write("etc/kubernetes/bootstrap-kubelet.conf", "");
+    node.wait_for("kubelet up");
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+}
+
+fn the_kubelet_gets_its_flags_and_a_clean_environment() {
+    let node = Node::new().with_kubelet_files();
+    node.write("var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--a=b --c=d\"\n");
+    node.write("etc/default/kubelet", "KUBELET_EXTRA_ARGS=--v=2\n");
+    node.script(
+        "kubelet",
+        "tr '\\0' '\\n' < /proc/$$/environ; ulimit -c; cut -d' ' -f5 /proc/$$/stat; echo $$
+        echo \"kubelet up $*\" >> $ROOT/events; sleep 60",
+    );
+    let node = node.start();
+    node.wait_for("kubelet up");
+    let up = node.events().into_iter().find(|event| event.starts_with("kubelet up")).unwrap();
+    assert!(up.ends_with("/var/lib/kubelet/config.yaml --a=b --c=d --v=2"), "{up}");
+    wait_until("its output is in the log", || node.read("var/log/flotilla/kubelet.log").lines().count() >= 8);
+    let log = node.read("var/log/flotilla/kubelet.log");
+    let (environment, rest) = log.split_at(log.rfind("\n0\n").unwrap() + 1);
+    let mut names: Vec<_> = environment.lines().filter_map(|line| line.split('=').next()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["HOME", "KUBELET_EXTRA_ARGS", "KUBELET_KUBEADM_ARGS", "PATH", "ROOT"]);
+    let rest: Vec<_> = rest.lines().collect();
+    assert_eq!(rest[1], rest[2], "it leads a process group: {rest:?}");
+}
+
+fn a_kubelet_that_ends_well_is_started_again() {
+    let node = Node::new().with_kubelet_files();
+    node.script("kubelet", "echo kubelet up >> $ROOT/events");
+    let node = node.start();
+    wait_until("it was started three times", || node.count("kubelet up") >= 3);
+}
+
+fn systemctl_stops_and_starts() {
+    let node = Node::new().with_kubelet_files().start();
+    node.wait_for("kubelet up");
+    assert_eq!(node.systemctl("is-active kubelet.service"), ("active".into(), 0));
+    let (said, code) = node.systemctl("status kubelet --no-pager");
+    assert!(said.starts_with("kubelet: active (pid ") && code == 0, "{said}");
+
+    assert_eq!(node.systemctl("stop kubelet"), (String::new(), 0));
+    assert_eq!(node.count("kubelet ends"), 1, "it is down when systemctl returns");
+    assert_eq!(node.systemctl("is-active -q kubelet"), (String::new(), 3));
+    assert_eq!(node.systemctl("status kubelet"), ("kubelet: inactive (stopped)".into(), 3));
+
+    assert_eq!(node.systemctl("start kubelet"), (String::new(), 0));
+    assert_eq!(node.systemctl("is-active kubelet"), ("active".into(), 0));
+}
+
+fn systemctl_restart_gives_a_new_process() {
+    let node = Node::new().with_kubelet_files().start();
+    node.wait_for("kubelet up");
+    let before = node.process("bin/kubelet");
+    assert_eq!(node.systemctl("restart kubelet containerd"), (String::new(), 0));
+    assert_ne!(node.process("bin/kubelet"), before);
+    wait_until("both are up", || node.count("kubelet up") == 2 && node.count("containerd up") == 2);
+}
+
+fn a_stopped_kubelet_ignores_its_files() {
+    let node = Node::new().start();
+    assert_eq!(node.systemctl("stop kubelet").1, 0);
+    node.write("etc/kubernetes/kubelet.conf", "");
+    node.write("var/lib/kubelet/config.yaml", "");
+    assert_eq!(node.systemctl("is-active kubelet"), ("inactive".into(), 3));
+    assert_eq!(node.systemctl("enable --now kubelet").1, 0);
+    node.wait_for("kubelet up");
+}
+
+fn a_service_that_does_not_listen_is_killed_when_stopped() {
+    let node = Node::new().with_kubelet_files();
+    node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
+    let node = node.start();
+    node.wait_for("kubelet up");
+    let start = Instant::now();
+    assert_eq!(node.systemctl("stop kubelet").1, 0);
+    let took = start.elapsed();
+    assert!((Duration::from_secs(5)..Duration::from_secs(6)).contains(&took), "{took:?}");
+    assert_eq!(node.systemctl("is-active kubelet"), ("inactive".into(), 3));
+}
+
+fn orphans_are_reaped() {
+    let node = Node::new().with_kubelet_files();
+    // Each subshell leaves a child behind that ends on its own.
+    node.script(
+        "kubelet",
+        "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &); done
+        sleep 0.5; echo kubelet up >> $ROOT/events; sleep 60",
+    );
+    let node = node.start();
+    node.wait_for("kubelet up");
+    let processes = node.processes();
+    assert!(!processes.iter().any(|process| process.is_zombie), "{processes:?}");
+    assert_eq!(processes.len(), 4, "PID 1, containerd, kubelet, its sleep: {processes:?}");
+}
+
+fn an_idle_node_goes_down_at_once_and_in_order() {
+    for signal in [Signal::TERM, Signal::INT, Signal::POWER] {
+        let mut node = Node::new().with_kubelet_files().start();
+        node.wait_for("kubelet up");
+        node.wait_for_sleepers(1);
+        let start = Instant::now();
+        node.signal(signal);
+        assert!(node.wait().success());
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!(node.events()[node.events().len() - 2..], ["kubelet ends", "containerd ends"]);
+    }
+}
+
+fn pods_are_told_before_containerd_and_shims_are_spared() {
+    let node = Node::new().with_kubelet_files();
+    node.script(
+        "pod",
+        "trap 'sleep 0.3; echo pod ends >> $ROOT/events; exit' TERM
+        sleep 60 & echo pod up >> $ROOT/events; wait",
+    );
+    // The kernel takes a script's name from its file: this is what a shim looks like. It outlives its pod.
+    node.script(
+        "containerd-shim-runc-v2",
+        "trap 'echo shim was told >> $ROOT/events' TERM
+        $ROOT/bin/pod & wait; read line < $ROOT/fifo",
+    );
+    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    let shim = "mkfifo $ROOT/fifo; $ROOT/bin/containerd-shim-runc-v2 &\n";
+    node.script("containerd", &format!("{shim}{}", containerd.trim_start_matches("#!/bin/sh\n")));
+    let mut node = node.start();
+    node.wait_for("pod up");
+    node.wait_for("kubelet up");
+    node.wait_for_sleepers(2);
+    let (status, took) = node.go_down();
+    assert!(status.success() && took < Duration::from_secs(2), "{status} {took:?}");
+    let events = node.events();
+    let from = events.iter().position(|event| event == "kubelet ends").unwrap();
+    assert_eq!(events[from..], ["kubelet ends", "pod ends", "containerd ends"]);
+}
+
+fn a_stubborn_pod_is_killed_after_its_grace() {
+    let mut node = Node::new();
+    node.config.pod_grace_ms = 500;
+    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    node.script("pod", "trap '' TERM; echo pod up >> $ROOT/events; while :; do sleep 1; done");
+    node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
+    let mut node = node.start();
+    node.wait_for("pod up");
+    let (status, took) = node.go_down();
+    assert!(status.success());
+    assert!((Duration::from_millis(500)..Duration::from_millis(1500)).contains(&took), "{took:?}");
+    assert_eq!(node.events().last().unwrap(), "containerd ends");
+    assert!(node.read("var/log/flotilla/init.log").contains("killing what did not end: pod ("));
+}
+
+fn a_stubborn_kubelet_does_not_keep_the_node_up() {
+    let node = Node::new().with_kubelet_files();
+    node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
+    let mut node = node.start();
+    node.wait_for("kubelet up");
+    let (status, took) = node.go_down();
+    assert!(status.success() && took < Duration::from_secs(4), "{status} {took:?}");
+}
+
+fn logs_are_bounded() {
+    let mut node = Node::new().with_kubelet_files();
+    node.config.log_bytes = 100_000;
+    node.script("kubelet", "seq 1 300000; echo kubelet up >> $ROOT/events; echo the end >&2; sleep 60");
+    let node = node.start();
+    node.wait_for("kubelet up");
+    wait_until("all is in the log", || node.read("var/log/flotilla/kubelet.log").ends_with("the end\n"));
+    for name in ["kubelet.log", "kubelet.log.1", "kubelet.log.2"] {
+        let log = node.read(&format!("var/log/flotilla/{name}"));
+        assert!((1..=100_000).contains(&log.len()), "{name}: {}", log.len());
+        assert!(log.ends_with('\n'), "{name} ends with a whole line");
+    }
+    assert!(!node.path("var/log/flotilla/kubelet.log.3").exists());
+}
+
+fn the_journal_tells_what_happened() {
+    let mut node = Node::new().start();
+    node.signal(Signal::USR1);
+    let journal = "var/log/flotilla/init.log";
+    wait_until("the state is told", || {
+        node.read(journal).contains("; kubelet: activating (waits for its files)")
+    });
+    node.go_down();
+    let said = node.read(journal);
+    let expected =
+        ["the node starts", "containerd: started as ", "containerd answers", "goes down", "is down"];
+    let places: Vec<_> = expected.iter().map(|words| said.find(words)).collect();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{said}");
+    assert_eq!(node.read("console"), said, "the console says the same");
+}
+
+fn packet_filter_rules_are_loaded_first() {
+    let node = Node::new();
+    node.write("etc/flotilla/nft.conf", "table ip t {}\n");
+    node.script("nft", "echo \"nft $1 $(cat $2)\" >> $ROOT/events");
+    let node = node.start();
+    assert_eq!(node.events()[..2], ["nft -f table ip t {}", "containerd up"]);
+}
+
+fn bad_packet_filter_rules_are_an_error() {
+    let node = Node::new();
+    node.write("etc/flotilla/nft.conf", "nonsense");
+    node.script("nft", "sleep 0.2; echo syntax error >&2; exit 1");
+    let mut node = node.spawn();
+    assert_eq!(node.wait().code(), Some(1));
+    let console = node.read("console");
+    assert!(console.contains("/etc/flotilla/nft.conf (exit status: 1): syntax error"), "{console}");
+    assert!(node.events().is_empty(), "nothing was started");
+}
+
+fn hangups_mean_nothing() {
+    let node = Node::new().start();
+    node.signal(Signal::HUP);
+    assert_eq!(node.systemctl("is-active containerd"), ("active".into(), 0));
+}

@@ -1,0 +1,298 @@
+//! The cluster's file: the version 1 form of it, and reading it with line and column in every error.
+
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
+
+use crate::model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec};
+use crate::{ClusterName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, SpecError, text};
+
+const API_VERSION: &str = "flotilla.dev/v1";
+const KIND: &str = "Cluster";
+
+/// How much of a bad line is shown.
+const SHOWN: usize = 80;
+
+/// A cluster as it stands in a file. The model has no `apiVersion`, and may change where this may not.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Document {
+    api_version: ApiVersion,
+    kind: Kind,
+    name: ClusterName,
+    kubernetes_version: KubernetesVersion,
+    #[serde(default)]
+    driver: DriverName,
+    #[serde(default)]
+    network: NetworkSpec,
+    #[serde(default, skip_serializing_if = "ApiServerSpec::is_empty")]
+    api_server: ApiServerSpec,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    extra_config: Vec<ExtraOption>,
+    #[serde(default, skip_serializing_if = "FeatureGates::is_empty")]
+    feature_gates: FeatureGates,
+    nodes: Vec<NodeSpec>,
+}
+
+impl From<ClusterSpec> for Document {
+    fn from(spec: ClusterSpec) -> Self {
+        let ClusterSpec {
+            name,
+            kubernetes_version,
+            driver,
+            network,
+            api_server,
+            extra_config,
+            feature_gates,
+            nodes,
+        } = spec;
+        Self {
+            api_version: ApiVersion,
+            kind: Kind,
+            name,
+            kubernetes_version,
+            driver,
+            network,
+            api_server,
+            extra_config,
+            feature_gates,
+            nodes,
+        }
+    }
+}
+
+impl From<Document> for ClusterSpec {
+    fn from(document: Document) -> Self {
+        Self {
+            name: document.name,
+            kubernetes_version: document.kubernetes_version,
+            driver: document.driver,
+            network: document.network,
+            api_server: document.api_server,
+            extra_config: document.extra_config,
+            feature_gates: document.feature_gates,
+            nodes: document.nodes,
+        }
+    }
+}
+
+/// Writes a cluster's file.
+pub(crate) fn write(spec: &ClusterSpec) -> String {
+    serde_saphyr::to_string(spec).expect("plain values in named fields can be written")
+}
+
+/// Reads a cluster's file.
+pub(crate) fn read(text: &str) -> Result<ClusterSpec, SpecError> {
+    // The excerpt would name the file `<input>`; the line alone is in our own error.
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| malformed(text, &error))
+}
+
+fn malformed(text: &str, error: &serde_saphyr::Error) -> SpecError {
+    let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let bad_line = text.lines().nth(index).unwrap_or_default().trim();
+    SpecError::Malformed {
+        line,
+        column,
+        text: bad_line.chars().filter(|char| !char.is_control()).take(SHOWN).collect(),
+        problem: UserMessageFormatter.format_message(error).into_owned(),
+    }
+}
+
+/// The one `apiVersion` there is.
+struct ApiVersion;
+
+impl Serialize for ApiVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(API_VERSION)
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::parsed(deserializer, |given| match given {
+            API_VERSION => Ok(Self),
+            other => Err(SpecError::ApiVersion { given: other.to_owned(), known: API_VERSION }),
+        })
+    }
+}
+
+/// The one `kind` there is.
+struct Kind;
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(KIND)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::parsed(deserializer, |given| match given {
+            KIND => Ok(Self),
+            other => Err(SpecError::Kind { given: other.to_owned(), known: KIND }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HEAD: &str = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\n";
+
+    fn told(text: &str) -> String {
+        read(text).unwrap_err().to_string()
+    }
+
+    fn full() -> ClusterSpec {
+        let text = "\
+network:
+  subnet: 10.213.4.0/24
+apiServer:
+  names: ['*.example.org']
+  ips: [192.168.1.7]
+extraConfig:
+- kubelet.max-pods=50
+featureGates: {B: false, A: true}
+nodes:
+- {name: demo, role: control-plane, cpus: 2, memory: 3072, disk: 20g}
+- {name: demo-m02, role: worker, memory: max, power: stopped}
+";
+        read(&format!("{HEAD}{text}")).unwrap()
+    }
+
+    #[test]
+    fn a_file_has_its_kind_first_and_no_empty_lists() {
+        let spec = read(&format!("{HEAD}nodes:\n- {{name: demo, role: control-plane}}\n")).unwrap();
+        insta::assert_snapshot!(write(&spec), @r"
+        apiVersion: flotilla.dev/v1
+        kind: Cluster
+        name: demo
+        kubernetesVersion: v1.37.1
+        driver: native
+        network:
+          nodePodPrefix: 24
+          serviceSubnet: 10.96.0.0/12
+          dnsDomain: cluster.local
+        nodes:
+        - name: demo
+          role: control-plane
+          cpus: no-limit
+          memory: no-limit
+          power: running
+        ");
+    }
+
+    #[test]
+    fn a_full_file_reads_as_a_person_would_write_it() {
+        insta::assert_snapshot!(write(&full()), @r#"
+        apiVersion: flotilla.dev/v1
+        kind: Cluster
+        name: demo
+        kubernetesVersion: v1.37.1
+        driver: native
+        network:
+          subnet: 10.213.4.0/24
+          nodePodPrefix: 24
+          serviceSubnet: 10.96.0.0/12
+          dnsDomain: cluster.local
+        apiServer:
+          names:
+          - "*.example.org"
+          ips:
+          - "192.168.1.7"
+        extraConfig:
+        - kubelet.max-pods=50
+        featureGates:
+          A: true
+          B: false
+        nodes:
+        - name: demo
+          role: control-plane
+          cpus: 2
+          memory: 3Gi
+          disk: 20Gi
+          power: running
+        - name: demo-m02
+          role: worker
+          cpus: no-limit
+          memory: max
+          power: stopped
+        "#);
+    }
+
+    #[test]
+    fn what_was_written_reads_back() {
+        let spec = full();
+        assert_eq!(read(&write(&spec)).unwrap(), spec);
+    }
+
+    #[test]
+    fn another_version_or_kind_is_refused() {
+        let bad = [
+            "apiVersion: flotilla.dev/v2\n",
+            "apiVersion: flotilla.dev/v1\nkind: Pod\n",
+            "kind: Cluster\nname: demo\n",
+            "",
+        ];
+        insta::assert_snapshot!(bad.map(told).join("\n"), @r#"
+        line 1, column 13 (`apiVersion: flotilla.dev/v2`): "flotilla.dev/v2" is not an apiVersion this flotilla knows, it wants "flotilla.dev/v1"
+        line 2, column 7 (`kind: Pod`): "Pod" is not a kind this flotilla knows, it wants "Cluster"
+        line 2, column 1 (`name: demo`): missing field `apiVersion`
+        line 1, column 1 (``): unexpected end of file
+        "#);
+    }
+
+    #[test]
+    fn errors_tell_line_column_and_the_line() {
+        let bad = [
+            "node: []",
+            "nodes:\n- name: demo\n  roles: worker",
+            "nodes:\n- name: My_Node",
+            "nodes:\n- name: demo\n  role: boss",
+            "nodes:\n- name: demo\n  cpus: 0",
+            "nodes:\n- name: demo\n  memory: 3x",
+            "nodes:\n- name: demo\n  memory: [1]",
+            "network:\n  subnet: 10.0.0.5/24",
+            "network:\n  nodePodPrefix: big",
+            "extraConfig: [kublet.a=b]",
+            "featureGates: {A: maybe}",
+            "featureGates: {A B: true}",
+            "apiServer:\n  ips: [1.2.3]",
+            "name: again",
+            "nodes: [",
+            "nodes: []\n---\nnodes: []",
+        ];
+        let told = bad.map(|text| told(&format!("{HEAD}{text}\n")));
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, nodes
+        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, power
+        line 6, column 9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
+        line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
+        line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`
+        line 7, column 11 (`memory: 3x`): "3x" is not a size; a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+        line 7, column 3 (`memory: [1]`): invalid type: sequence, expected text or a number
+        line 6, column 11 (`subnet: 10.0.0.5/24`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
+        line 6, column 18 (`nodePodPrefix: big`): invalid u8
+        line 5, column 15 (`extraConfig: [kublet.a=b]`): "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
+        line 5, column 19 (`featureGates: {A: maybe}`): invalid boolean
+        line 5, column 15 (`featureGates: {A B: true}`): "A B" is not a feature with true or false
+        line 6, column 9 (`ips: [1.2.3]`): invalid IP address syntax
+        line 5, column 1 (`name: again`): duplicate mapping key: name not allowed here
+        line 5, column 8 (`nodes: [`): unclosed bracket '['
+        line 7, column 1 (`nodes: []`): only single YAML document expected but multiple found
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_cluster_or_an_error(text in "([a-zN-]{0,8}[:\\[\\]{},\n \"'&*|]{0,3}){0,12}") {
+            drop(read(&text));
+            drop(read(&format!("{HEAD}{text}")));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What can be wrong with a wanted cluster.
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use crate::extra::KUBEADM_KEYS;
+use crate::name::NameProblem;
+use crate::quantity::MIB;
+use crate::{Component, NodeName, RangeUse, Role};
+
+/// One thing that is wrong, named so that a person finds it in the flags or in the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    #[error("the {what} name {name:?} {problem}")]
+    Name { what: &'static str, name: String, problem: NameProblem, better: Option<String> },
+
+    #[error("{given:?} is not a size")]
+    Size { given: String },
+    #[error("the size {given:?} is too large")]
+    SizeTooLarge { given: String },
+    #[error("{given:?} is not a number of CPUs")]
+    Cpus { given: String },
+
+    #[error("{given:?} is not a version of Kubernetes")]
+    Version { given: String },
+
+    #[error("{given:?} is not a range of addresses")]
+    Range { given: String },
+    #[error("{given} is an address with a prefix, not a range")]
+    HostBits { given: Ipv4Net, range: Ipv4Net },
+    #[error("{given} is an IPv6 range, and IPv6 is not supported yet")]
+    Ipv6 { given: Ipv6Net },
+    #[error("the {usage} {range} overlaps the {other_usage} {other}")]
+    Overlap { usage: RangeUse, range: Ipv4Net, other_usage: RangeUse, other: Ipv4Net },
+    #[error("the {usage} {range} must have a prefix from /{shortest} to /{longest}")]
+    RangeSize { usage: RangeUse, range: Ipv4Net, shortest: u8, longest: u8 },
+    #[error("the {usage} {range} has addresses that nodes cannot use: {meaning}")]
+    UnusableRange { usage: RangeUse, range: Ipv4Net, meaning: &'static str },
+    #[error("a node's pods need more addresses than a /{prefix} has: /{longest} at least")]
+    NodePodPrefix { prefix: u8, longest: u8 },
+    #[error("a pod subnet of /{subnet_prefix} has no room for one node's /{prefix}")]
+    PodSubnetTooSmall { subnet_prefix: u8, prefix: u8 },
+    #[error("the {usage} {range} overlaps {by}")]
+    Taken { usage: RangeUse, range: Ipv4Net, by: String },
+    #[error("this host has no free range left for the {what}")]
+    NoFreeRange { what: String },
+    #[error("{given:?} is not an address")]
+    BadAddress { given: String },
+    #[error("{given:?} is nothing that can be waited for: these are all, none, {known}")]
+    UnknownCondition { given: String, known: String },
+    #[error("{given:?} is not a field of this template: these are {known}")]
+    UnknownField { given: String, known: String },
+    #[error("{given:?} is not a DNS domain")]
+    DnsDomain { given: String },
+    #[error("{given:?} is not a name the API server can answer to")]
+    ApiServerName { given: String },
+
+    #[error("the option {given:?} is missing `=` and a value")]
+    OptionWithoutValue { given: String },
+    #[error("the option {given:?} is missing the component or the key before `=`")]
+    OptionWithoutKey { given: String },
+    #[error("{given:?} is not a component: these are {}", Component::ALL.map(Component::name).join(", "))]
+    UnknownComponent { given: String, nearest: Option<Component> },
+    #[error("kubeadm's option {key:?} cannot be set")]
+    KubeadmOption { key: String },
+    #[error("{given:?} is not a feature with true or false")]
+    FeatureGate { given: String },
+
+    #[error("two nodes have the name {name}")]
+    DuplicateNode { name: NodeName },
+    #[error("the cluster has no control plane")]
+    NoControlPlane,
+    #[error("node {node} wants {wanted} CPUs, the host has {host}")]
+    Cores { node: NodeName, wanted: u32, host: u32 },
+    #[error("node {node} wants {} MiB of memory, the host has {} MiB", wanted / MIB, host / MIB)]
+    MemoryOverHost { node: NodeName, wanted: u64, host: u64 },
+    #[error("node {node} has {} MiB of memory, a {role} needs {} MiB", wanted / MIB, least / MIB)]
+    MemoryTooSmall { node: NodeName, role: Role, wanted: u64, least: u64 },
+    #[error("node {node} has a disk of {} MiB, it needs {} MiB", wanted / MIB, least / MIB)]
+    DiskTooSmall { node: NodeName, wanted: u64, least: u64 },
+
+    #[error("{given:?} is not an apiVersion this flotilla knows, it wants {known:?}")]
+    ApiVersion { given: String, known: &'static str },
+    #[error("{given:?} is not a kind this flotilla knows, it wants {known:?}")]
+    Kind { given: String, known: &'static str },
+    #[error("line {line}, column {column} (`{text}`): {problem}")]
+    Malformed { line: u64, column: u64, text: String, problem: String },
+}
+
+/// What an exit status is chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecErrorKind {
+    /// A value, or two of them together, that no host could do.
+    Usage,
+    Memory,
+    Cores,
+    Disk,
+    /// The file, or what only a file can get wrong.
+    Config,
+}
+
+impl SpecError {
+    pub fn kind(&self) -> SpecErrorKind {
+        match self {
+            Self::Cores { .. } => SpecErrorKind::Cores,
+            Self::MemoryOverHost { .. } | Self::MemoryTooSmall { .. } => SpecErrorKind::Memory,
+            Self::DiskTooSmall { .. } => SpecErrorKind::Disk,
+            Self::DuplicateNode { .. }
+            | Self::NoControlPlane
+            | Self::ApiVersion { .. }
+            | Self::Kind { .. }
+            | Self::Malformed { .. } => SpecErrorKind::Config,
+            _ => SpecErrorKind::Usage,
+        }
+    }
+
+    /// What the person can write instead.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
+            Self::UnknownComponent { nearest: Some(nearest), .. } => Some(format!("try `{nearest}`")),
+            Self::Size { .. } => {
+                Some("a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)".to_owned())
+            }
+            Self::Cpus { .. } => Some("write a whole number from 1, `max` or `no-limit`".to_owned()),
+            Self::Version { .. } => Some("write a full version, for instance `v1.37.1`".to_owned()),
+            Self::Range { .. } => {
+                Some("write an address and a prefix, for instance `10.0.0.0/24`".to_owned())
+            }
+            Self::NoFreeRange { .. } => Some("name one with --subnet or --pod-subnet".to_owned()),
+            Self::HostBits { range, .. } => Some(format!("write `{range}`")),
+            Self::Taken { .. } => {
+                Some("choose another range, or leave it out to have a free one chosen".to_owned())
+            }
+            Self::OptionWithoutValue { .. } | Self::OptionWithoutKey { .. } => {
+                Some("write `component.key=value`, for instance `kubelet.max-pods=50`".to_owned())
+            }
+            Self::KubeadmOption { .. } => {
+                let [one, other] = KUBEADM_KEYS;
+                Some(format!("of kubeadm's options only `{one}` and `{other}` can be set"))
+            }
+            Self::FeatureGate { .. } => {
+                Some("write `Name=true` or `Name=false`, with commas between several".to_owned())
+            }
+            Self::Cores { host, .. } => Some(format!("give it at most {host}, or `max`")),
+            Self::MemoryOverHost { host, .. } => Some(format!("give it at most {}m, or `max`", host / MIB)),
+            Self::MemoryTooSmall { least, .. } | Self::DiskTooSmall { least, .. } => {
+                Some(format!("give it at least {}m", least / MIB))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The cluster a person wants: names, sizes, ranges, checks, and the file they are kept in.
+//!
+//! Pure: it reads no file, no environment and no kernel. What it does not know (the host's cores, memory and
+//! routes) it is given. Every value is checked when it is parsed, wherever it comes from; what only shows
+//! when values meet each other or the host is found by [`ClusterSpec::check`], all at once.
+
+mod document;
+pub mod error;
+pub mod extra;
+pub mod model;
+pub mod name;
+pub mod network;
+pub mod quantity;
+mod text;
+pub mod version;
+
+pub use error::{SpecError, SpecErrorKind};
+pub use extra::{Component, ExtraOption, FeatureGates};
+pub use model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec, Role, WantedPower};
+pub use name::{ClusterName, NodeName};
+pub use network::{NetworkSpec, RangeUse};
+pub use quantity::{Cpus, HostSize, Memory};
+pub use version::KubernetesVersion;

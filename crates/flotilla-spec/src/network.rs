@@ -1,0 +1,203 @@
+//! The address ranges of a cluster: given or chosen, checked against each other and against the host's.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+
+use ipnet::{IpNet, Ipv4Net};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::name::is_dns_name;
+use crate::{SpecError, text};
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use plan::{gateway, node_address, pod_range, virtual_ip};
+
+/// Where node subnets are looked for, one /24 after the other.
+const SUBNET_POOL: Ipv4Net = range([10, 213, 0, 0], 16);
+const SUBNET_PREFIX: u8 = 24;
+
+/// The second number of the pod subnets that are tried: 10.244.0.0/16 is what most CNI examples have.
+const POD_SUBNETS: RangeInclusive<u8> = 244..=254;
+const POD_SUBNET_PREFIX: u8 = 16;
+
+/// A node's pods need some addresses.
+const LONGEST_POD_PREFIX: u8 = 28;
+
+/// Ranges that mean something else to the kernel, and what.
+const UNUSABLE: [(Ipv4Net, &str); 5] = [
+    (range([0, 0, 0, 0], 8), "this network"),
+    (range([127, 0, 0, 0], 8), "loopback"),
+    (range([169, 254, 0, 0], 16), "link-local"),
+    (range([224, 0, 0, 0], 4), "multicast"),
+    (range([240, 0, 0, 0], 4), "reserved"),
+];
+
+/// What the cluster's addresses are taken from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkSpec {
+    /// The nodes' own; none: flotilla chooses.
+    #[serde(deserialize_with = "optional_range", skip_serializing_if = "Option::is_none")]
+    pub subnet: Option<Ipv4Net>,
+    /// The pods', in which each node has a range; none: flotilla chooses.
+    #[serde(deserialize_with = "optional_range", skip_serializing_if = "Option::is_none")]
+    pub pod_subnet: Option<Ipv4Net>,
+    /// How large a node's range of pod addresses is.
+    pub node_pod_prefix: u8,
+    #[serde(deserialize_with = "given_range")]
+    pub service_subnet: Ipv4Net,
+    pub dns_domain: String,
+}
+
+impl Default for NetworkSpec {
+    fn default() -> Self {
+        Self {
+            subnet: None,
+            pod_subnet: None,
+            node_pod_prefix: 24,
+            service_subnet: range([10, 96, 0, 0], 12),
+            dns_domain: "cluster.local".to_owned(),
+        }
+    }
+}
+
+/// Whose addresses a range holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeUse {
+    Nodes,
+    Pods,
+    Services,
+}
+
+impl fmt::Display for RangeUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nodes => "node subnet",
+            Self::Pods => "pod subnet",
+            Self::Services => "service subnet",
+        })
+    }
+}
+
+impl NetworkSpec {
+    /// Everything that is wrong with the ranges in themselves.
+    pub fn check(&self) -> Vec<SpecError> {
+        let mut findings = Vec::new();
+        let ranges = self.ranges();
+        for (index, &(usage, range)) in ranges.iter().enumerate() {
+            if let Some((_, meaning)) = UNUSABLE.iter().find(|(unusable, _)| overlap(*unusable, range)) {
+                findings.push(SpecError::UnusableRange { usage, range, meaning });
+            }
+            for &(other_usage, other) in &ranges[index + 1..] {
+                if overlap(range, other) {
+                    findings.push(SpecError::Overlap { usage, range, other_usage, other });
+                }
+            }
+            if let Some((shortest, longest)) = prefix_bounds(usage)
+                && !(shortest..=longest).contains(&range.prefix_len())
+            {
+                findings.push(SpecError::RangeSize { usage, range, shortest, longest });
+            }
+        }
+        findings.extend(self.node_pod_prefix_problem());
+        if !is_dns_name(&self.dns_domain) {
+            findings.push(SpecError::DnsDomain { given: self.dns_domain.clone() });
+        }
+        findings
+    }
+
+    /// The given ranges that are in use already. Each of `others` comes with what has it: `cluster demo`.
+    ///
+    /// A default route holds everything and takes nothing, so it does not count.
+    pub fn taken(&self, others: &[(Ipv4Net, String)]) -> Vec<SpecError> {
+        let given = [(RangeUse::Nodes, self.subnet), (RangeUse::Pods, self.pod_subnet)];
+        let given = given.into_iter().filter_map(|(usage, range)| Some((usage, range?)));
+        let taken = given.flat_map(|(usage, range)| {
+            let by = others.iter().filter(move |(other, _)| in_the_way(*other, range));
+            by.map(move |(_, by)| SpecError::Taken { usage, range, by: by.clone() })
+        });
+        taken.collect()
+    }
+
+    /// The first free /24 of 10.213.0.0/16, away from `others` and from this cluster's other ranges.
+    pub fn choose_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
+        let own: Vec<_> = self.pod_subnet.into_iter().chain([self.service_subnet]).collect();
+        let mut candidates = SUBNET_POOL.subnets(SUBNET_PREFIX).expect("a /24 is smaller than a /16");
+        candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
+    }
+
+    /// The first free /16 from 10.244.0.0 to 10.254.0.0, away from `others` and from this cluster's other
+    /// ranges.
+    pub fn choose_pod_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
+        let own: Vec<_> = self.subnet.into_iter().chain([self.service_subnet]).collect();
+        let mut candidates = POD_SUBNETS.map(|second| range([10, second, 0, 0], POD_SUBNET_PREFIX));
+        candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
+    }
+
+    /// The ranges that are known.
+    fn ranges(&self) -> Vec<(RangeUse, Ipv4Net)> {
+        let nodes = self.subnet.map(|range| (RangeUse::Nodes, range));
+        let pods = self.pod_subnet.map(|range| (RangeUse::Pods, range));
+        nodes.into_iter().chain(pods).chain([(RangeUse::Services, self.service_subnet)]).collect()
+    }
+
+    fn node_pod_prefix_problem(&self) -> Option<SpecError> {
+        let prefix = self.node_pod_prefix;
+        let shortest = self.pod_subnet.map_or(POD_SUBNET_PREFIX, |range| range.prefix_len());
+        if prefix > LONGEST_POD_PREFIX {
+            Some(SpecError::NodePodPrefix { prefix, longest: LONGEST_POD_PREFIX })
+        } else if prefix < shortest {
+            Some(SpecError::PodSubnetTooSmall { subnet_prefix: shortest, prefix })
+        } else {
+            None
+        }
+    }
+}
+
+/// Reads a range such as `10.0.0.0/24`.
+pub fn parse_range(given: &str) -> Result<Ipv4Net, SpecError> {
+    match given.parse() {
+        Ok(IpNet::V4(range)) if range == range.trunc() => Ok(range),
+        Ok(IpNet::V4(range)) => Err(SpecError::HostBits { given: range, range: range.trunc() }),
+        Ok(IpNet::V6(range)) => Err(SpecError::Ipv6 { given: range }),
+        Err(_) => Err(SpecError::Range { given: given.to_owned() }),
+    }
+}
+
+const fn range([a, b, c, d]: [u8; 4], prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
+}
+
+/// The shortest and the longest prefix. The pods' is bounded by the nodes' ranges in it.
+fn prefix_bounds(usage: RangeUse) -> Option<(u8, u8)> {
+    match usage {
+        RangeUse::Nodes => Some((16, 28)),
+        RangeUse::Services => Some((12, 28)),
+        RangeUse::Pods => None,
+    }
+}
+
+fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
+    one.contains(&other) || other.contains(&one)
+}
+
+/// Whether what the host has elsewhere keeps a range from being used.
+fn in_the_way(other: Ipv4Net, range: Ipv4Net) -> bool {
+    other.prefix_len() > 0 && overlap(other, range)
+}
+
+fn is_free(range: Ipv4Net, others: &[Ipv4Net]) -> bool {
+    !others.iter().any(|other| in_the_way(*other, range))
+}
+
+fn given_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ipv4Net, D::Error> {
+    text::parsed(deserializer, parse_range)
+}
+
+fn optional_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ipv4Net>, D::Error> {
+    text::optional(deserializer, parse_range)
+}

@@ -1,0 +1,85 @@
+//! Serde for values that are written as one piece of text.
+//!
+//! An error of serde has no room for a hint beside its text, so the hint is put behind it.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{Error, Visitor};
+
+use crate::SpecError;
+
+/// How a value is read from its text.
+pub(crate) type Parse<T> = fn(&str) -> Result<T, SpecError>;
+
+/// Reads text, also where YAML could take it for a number or a yes: the version `1.37`, the name `no`.
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D, parse: Parse<T>) -> Result<T, D::Error> {
+    deserializer.deserialize_str(Text(parse))
+}
+
+/// Reads text or a bare number: `memory: 3072`.
+pub(crate) fn parsed_or_number<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: Parse<T>,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(Text(parse))
+}
+
+/// Reads text, a bare number or nothing.
+pub(crate) fn optional<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: Parse<T>,
+) -> Result<Option<T>, D::Error> {
+    deserializer.deserialize_option(Optional(parse))
+}
+
+struct Text<T>(Parse<T>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("text or a number")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(|error| match error.hint() {
+            Some(hint) => E::custom(format_args!("{error}; {hint}")),
+            None => E::custom(error),
+        })
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+struct Optional<T>(Parse<T>);
+
+impl<'de, T> Visitor<'de> for Optional<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("text, a number or nothing")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+        parsed_or_number(deserializer, self.0).map(Some)
+    }
+}

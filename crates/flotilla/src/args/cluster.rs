@@ -1,0 +1,270 @@
+//! What can be typed to have, use and lose a cluster.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::OutputArgs;
+
+/// Start a cluster: make it, power it on, or find that it runs
+///
+/// Makes a cluster of one node if there is none of that name; starts it with everything it held if it was stopped;
+/// repairs what is missing if it runs. Killed or interrupted at any moment, it is finished by running it again. The
+/// first start on a machine builds a bundle (about 15 minutes on two cores), all others take seconds.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla start                                      a cluster named flotilla\n  \
+    flotilla start -p demo --cpus 2 --memory 3g         another one, beside it, bounded\n  \
+    flotilla start --extra-config kubelet.max-pods=50 --feature-gates=SomeGate=true\n  \
+    flotilla start --wait all                           return when the system's pods are ready, too\n  \
+    flotilla start --dry-run                            what would be done")]
+pub(crate) struct StartArgs {
+    /// Processors of the node: a number, `max`, or `no-limit` [default: no-limit]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<String>,
+    /// Memory of the node: megabytes, or with a unit (3g, 3Gi), `max`, or `no-limit` [default: no-limit]
+    #[arg(long, short, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Disk of the node, for drivers whose machines have their own; native nodes share the host's
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk_size: Option<String>,
+    /// Kubernetes version, `stable` or `latest` [default: the newest one that this flotilla knows]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<String>,
+    /// Who makes the machines
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(crate) driver: DriverArg,
+    /// Addresses of the nodes [default: a free /24 of 10.213.0.0/16]
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) subnet: Option<String>,
+    /// Addresses of the pods [default: a free one of 10.244.0.0/16, 10.245.0.0/16, …]
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) pod_subnet: Option<String>,
+    /// Addresses of the services [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) service_cluster_ip_range: Option<String>,
+    /// Domain of the cluster's own names [default: cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) dns_domain: Option<String>,
+    /// Setting of a Kubernetes component, as component.key=value; may be repeated
+    #[arg(long, value_name = "COMPONENT.KEY=VALUE")]
+    pub(crate) extra_config: Vec<String>,
+    /// Feature gates of all components
+    #[arg(long, value_name = "GATE=BOOL,…")]
+    pub(crate) feature_gates: Option<String>,
+    /// More names for the API server's certificate
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) apiserver_names: Vec<String>,
+    /// More addresses for the API server's certificate
+    #[arg(long, value_name = "IP,…", value_delimiter = ',')]
+    pub(crate) apiserver_ips: Vec<String>,
+    /// What must hold before it returns: all, none, or a list of apiserver, `node_ready`, `default_sa`, `system_pods`,
+    /// `apps_running`, kubelet [default: a pod can run: apiserver,node_ready,default_sa]
+    #[arg(long, value_name = "all|none|LIST", value_delimiter = ',')]
+    pub(crate) wait: Vec<String>,
+    /// How long that may take
+    #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
+    pub(crate) wait_timeout: Duration,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Go on although the host checks found something fatal
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum DriverArg {
+    /// Linux namespaces: no Docker, needs root
+    #[default]
+    Native,
+}
+
+/// What to do while another command changes the same cluster.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LockArgs {
+    /// Fail at once if another command changes the cluster, instead of waiting for it
+    #[arg(long)]
+    pub(crate) no_wait_lock: bool,
+}
+
+/// Show what runs
+///
+/// Exits with 0 if all is well, else with a sum: 1 for a node that is not running, 2 for Kubernetes in it, 4 for the
+/// kubeconfig.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla status\n  \
+    flotilla status -p demo -o json | jq -r .APIServer\n  \
+    flotilla status -o json --layout cluster\n  \
+    flotilla status --format '{{.Host}}'")]
+pub(crate) struct StatusArgs {
+    /// Show each node by this template, such as `{{.Name}}: {{.Host}}`
+    #[arg(long, short, value_name = "TEMPLATE")]
+    pub(crate) format: Option<String>,
+    /// Shape of the JSON
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(crate) layout: LayoutArg,
+    /// Only this node
+    #[arg(long, short, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutArg {
+    #[default]
+    Nodes,
+    Cluster,
+}
+
+/// Stop a cluster; it keeps everything it holds
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla stop\n  flotilla stop --all")]
+pub(crate) struct StopArgs {
+    /// Stop every cluster
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Leave the current context of the kubeconfig as it is
+    #[arg(long)]
+    pub(crate) keep_context_active: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Delete a cluster with all it holds
+///
+/// Works on whatever is there: a running cluster, one that never came up, one whose state folder is damaged. Bundles
+/// stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla delete\n  flotilla delete -p demo\n  flotilla delete --all")]
+pub(crate) struct DeleteArgs {
+    /// Delete every cluster
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The namespaces that `pause` and `unpause` are about.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// Namespaces whose containers are meant
+    #[arg(long, short, value_name = "NAMESPACE,…", value_delimiter = ',',
+          default_values = ["kube-system", "kubernetes-dashboard", "istio-operator"])]
+    pub(crate) namespaces: Vec<String>,
+    /// The containers of all namespaces
+    #[arg(long, short = 'A')]
+    pub(crate) all_namespaces: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Run the cluster's own kubectl against it
+///
+/// Its exit status is kubectl's.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla kubectl -- get pods -A\n  \
+    flotilla kubectl -p demo -- apply -f app.yaml")]
+pub(crate) struct KubectlArgs {
+    /// What kubectl is to do
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
+}
+
+/// Open a shell in a node, or run a command there
+///
+/// Standard input and output are passed byte for byte, and the exit status is the command's. Several words are one line
+/// for the node's shell, as ssh has it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla ssh\n  \
+    flotilla ssh -- crictl ps\n  \
+    flotilla ssh -- 'cat > /tmp/file' < file")]
+pub(crate) struct SshArgs {
+    /// Node to go to [default: the primary one]
+    #[arg(long, short, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    /// Command to run there
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Show the logs of a node: kubelet, containerd, control plane
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla logs\n  flotilla logs -n 200\n  flotilla logs -f")]
+pub(crate) struct LogsArgs {
+    /// Go on showing what comes
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How many of the last lines of each log
+    #[arg(long, short = 'n', value_name = "LINES", default_value_t = 60)]
+    pub(crate) length: u32,
+    /// Node to look into [default: the primary one]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+}
+
+/// Print the address of a node
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla ip\n  curl http://$(flotilla ip):30080")]
+pub(crate) struct IpArgs {
+    /// Node to ask for [default: the primary one]
+    #[arg(long, short, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// `90`, `90s`, `6m`, `1h30m`, as minikube takes times.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no time: write 90s, 6m or 1h30m");
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
+        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |end| digits + end);
+        let unit = match &rest[digits..unit_end] {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            _ => return Err(bad()),
+        };
+        total = unit.checked_mul(number).and_then(|part| total.checked_add(part)).ok_or_else(bad)?;
+        rest = &rest[unit_end..];
+    }
+    if text.is_empty() { Err(bad()) } else { Ok(total) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_minikube_reads_them() {
+        for (text, seconds) in [("6m", 360), ("6m0s", 360), ("1h30m", 5400), ("90", 90), ("90s", 90)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "m", "6", "6x", "m6", "-1s", "99999999999999h"] {
+            let parsed = parse_duration(text);
+            assert!(parsed.is_err() || text == "6", "{text}: {parsed:?}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What commands about clusters share: the engine, wired to the real world.
+
+mod kubeconfig;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use flotilla_drivers::native::Native;
+use flotilla_engine::converge::Engine;
+use flotilla_engine::port::{Driver, Finding, Severity};
+use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
+use flotilla_engine::{Cluster, EngineError, Event, Node};
+use flotilla_kubeadm::Kubeadm;
+use flotilla_linux::host::Cancel;
+use flotilla_linux::process::host_size;
+use flotilla_spec::quantity::HostSize;
+use flotilla_spec::{ClusterName, NodeName};
+use tokio::runtime::Runtime;
+
+use crate::args::LockArgs;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::screen::Screen;
+use crate::settings::Settings;
+
+pub(crate) use kubeconfig::PersonalKubeconfig;
+
+/// A command's surroundings.
+pub(crate) struct Cx<'a> {
+    pub(crate) name: ClusterName,
+    pub(crate) screen: &'a Screen,
+    pub(crate) store: ClusterStore,
+    pub(crate) cancel: Cancel,
+    driver: Native,
+    bootstrapper: Kubeadm,
+    kubeconfig: PersonalKubeconfig,
+    runtime: Runtime,
+}
+
+impl<'a> Cx<'a> {
+    /// Checks the name; touches nothing.
+    pub(crate) fn new(profile: &str, screen: &'a Screen) -> Result<Self, Failure> {
+        let name: ClusterName = profile.parse()?;
+        let settings = screen.settings();
+        let cancel = Cancel::new();
+        let asked = cancel.clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|source| EngineError::Io { action: "start", path: "the runtime".into(), source })?;
+        let store = ClusterStore::new(&settings.home);
+        Ok(Self {
+            name,
+            screen,
+            driver: Native::new(&settings.home, &cancel),
+            bootstrapper: Kubeadm::new(Arc::new(move || asked.is_cancelled())),
+            kubeconfig: PersonalKubeconfig::new(settings, store.clone()),
+            store,
+            cancel,
+            runtime,
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.screen.settings()
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine {
+            driver: &self.driver,
+            bootstrapper: &self.bootstrapper,
+            kubeconfig: &self.kubeconfig,
+            store: &self.store,
+            reporter: self.screen.reporter(),
+            cancel: &self.cancel,
+        }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &PersonalKubeconfig {
+        &self.kubeconfig
+    }
+
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    pub(crate) fn host_size(&self) -> HostSize {
+        let host = host_size();
+        HostSize { cpus: host.cpus, memory: host.memory }
+    }
+
+    /// What the host lacks, and what is well.
+    pub(crate) fn examine(&self) -> Vec<Finding> {
+        self.wait(self.driver.examine())
+    }
+
+    /// The address ranges that others on this host use.
+    pub(crate) fn subnets_in_use(&self) -> Result<Vec<(ipnet::Ipv4Net, String)>, Failure> {
+        let used = self.wait(self.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
+        Ok(used.into_iter().map(|subnet| (subnet.range, subnet.user)).collect())
+    }
+
+    /// Told before anything is touched.
+    pub(crate) fn require_root(&self) -> Result<(), Failure> {
+        if rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let is_root = |finding: &Finding| finding.code == "HOST_PERMISSION";
+        let findings = self.examine().into_iter().filter(is_root).collect();
+        Err(EngineError::Host(findings).into())
+    }
+
+    /// From here on Ctrl-C ends what runs, in an orderly way.
+    pub(crate) fn heed_signals(&self) -> Result<(), Failure> {
+        interrupt::cancel_on_signal(&self.cancel)
+            .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
+    }
+
+    /// Takes the right to change a cluster.
+    pub(crate) fn lock(&self, name: &ClusterName, what: &str, args: LockArgs) -> Result<ClusterLock, Failure> {
+        let busy = if args.no_wait_lock { WhenBusy::Fail } else { WhenBusy::Wait };
+        let lock = self.store.lock(name, what, busy, &self.cancel, |holder| {
+            let text = match holder {
+                Some(holder) => {
+                    format!("waiting for process {}: {} (since {})", holder.pid, holder.what, holder.since)
+                }
+                None => "waiting for another flotilla".to_owned(),
+            };
+            self.screen.reporter().report(Event::Note { text });
+        });
+        Ok(lock?)
+    }
+
+    /// The cluster, which must be there.
+    pub(crate) fn cluster(&self) -> Result<Cluster, Failure> {
+        self.require_root()?;
+        Ok(self.store.get(&self.name)?)
+    }
+
+    /// A node by its full or short name; the primary one if none is named.
+    pub(crate) fn node(&self, cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
+        let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
+        let primary = cluster.spec.primary().name.clone();
+        let is_it = |name: &NodeName, wanted: &str| {
+            name.as_ref() == wanted || name.short(cluster.name()) == wanted
+        };
+        let name = match wanted {
+            None => Some(&primary),
+            Some(wanted) => cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name, wanted)),
+        };
+        let name = name.ok_or_else(|| missing(wanted.unwrap_or_default()))?;
+        Ok(cluster.node(name).ok_or_else(|| missing(name.as_ref()))?)
+    }
+}
+
+/// The findings that make it impossible to go on.
+pub(crate) fn fatal(findings: Vec<Finding>) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| finding.severity == Severity::Fatal).collect()
+}

@@ -1,0 +1,30 @@
+//! `flotilla doctor`
+
+use std::process::ExitCode;
+
+use flotilla_engine::port::Severity;
+
+use crate::cluster::{Cx, fatal};
+use crate::failure::Failure;
+
+/// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
+pub(crate) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
+    let findings = cx.examine();
+    if cx.screen.is_json() {
+        cx.screen.json(&findings);
+    } else {
+        for finding in &findings {
+            let verdict = match finding.severity {
+                Severity::Good => "ok     ",
+                Severity::Warning => "warning",
+                Severity::Fatal => "missing",
+            };
+            cx.screen.line(&format!("{verdict}  {}", finding.text));
+            if finding.severity != Severity::Good {
+                cx.screen.line(&format!("         {}", finding.cure));
+            }
+        }
+    }
+    let status = fatal(findings).first().map_or(0, |finding| finding.exit_status);
+    Ok(ExitCode::from(status))
+}

@@ -1,0 +1,21 @@
+//! `flotilla kubectl`
+
+use flotilla_engine::EngineError;
+use flotilla_linux::host::Command;
+
+use crate::args::KubectlArgs;
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+/// The bundle's kubectl takes our place: its streams, its signals and its exit status are ours.
+pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
+    let cluster = cx.cluster()?;
+    let bundle = cx.settings().home.join("bundles").join(&cluster.handed_out.bundle);
+    let program = bundle.join("bin/kubectl");
+    let kubeconfig = cx.kubeconfig().own_path(&cx.name);
+    if !kubeconfig.exists() {
+        return Err(EngineError::NotRunning(cluster.spec.primary().name.clone()).into());
+    }
+    let error = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig).replace_us();
+    Err(EngineError::Io { action: "run", path: program, source: std::io::Error::other(error) }.into())
+}

@@ -1,0 +1,154 @@
+//! `flotilla start`
+
+mod request;
+mod wait;
+
+use std::collections::BTreeMap;
+
+use flotilla_bundle::{Request, Shelf};
+use flotilla_engine::converge::Wait;
+use flotilla_engine::plan::{self, Observed};
+use flotilla_engine::port::{Changed, Severity};
+use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
+use flotilla_spec::error::SpecError;
+use flotilla_spec::{ClusterSpec, WantedPower};
+use serde_json::json;
+
+use crate::args::StartArgs;
+use crate::cluster::{Cx, fatal};
+use crate::failure::Failure;
+use crate::screen::Screen;
+
+use request::Wanted;
+
+pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
+    // Everything that was typed is checked before anything is looked at, and that before anything is changed.
+    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
+    let wait = Wait { conditions: wait::conditions(&args.wait)?, limit: args.wait_timeout };
+    let problems = wanted.spec.check(&cx.host_size());
+    if !problems.is_empty() {
+        return Err(EngineError::Spec(problems).into());
+    }
+    cx.require_root()?;
+    let spec = match cx.store.load(&cx.name)? {
+        Some(known) => wanted.merged_into(&known.spec)?,
+        None => wanted.spec.clone(),
+    };
+    check_host(cx, args, &spec)?;
+    if args.dry_run {
+        return dry_run(cx, &spec, &wait);
+    }
+    cx.heed_signals()?;
+    let version = spec.kubernetes_version.to_string();
+    let request = Request { kubernetes: Some(version), ..Request::default() };
+    let bundle = shelf.ensure(&request, cx.screen.reporter())?.bundle.manifest.digest;
+
+    let _lock = cx.lock(&cx.name, "flotilla start", args.lock)?;
+    // Another command may have changed it while we waited.
+    let known = cx.store.load(&cx.name)?;
+    let mut cluster = match known {
+        Some(known) => Cluster { spec: wanted.merged_into(&known.spec)?, ..known },
+        None => new_cluster(cx, spec, bundle)?,
+    };
+    for node in &mut cluster.spec.nodes {
+        node.power = WantedPower::Running;
+    }
+    cx.store.save(&cluster)?;
+    warn_of_sizes_that_wait(cx, &wanted, &cluster);
+    let changed = cx.wait(cx.engine().start(&cluster, &wait))?;
+    tell(cx.screen, &cluster, changed);
+    Ok(())
+}
+
+/// Only what is fatal stops it; a warning is told.
+fn check_host(cx: &Cx, args: &StartArgs, spec: &ClusterSpec) -> Result<(), Failure> {
+    let findings = cx.examine();
+    for finding in findings.iter().filter(|finding| finding.severity == Severity::Warning) {
+        let text = format!("{} ({})", finding.text, finding.cure);
+        cx.screen.reporter().report(Event::Warning { text });
+    }
+    let fatal = fatal(findings);
+    if !fatal.is_empty() && !args.force {
+        return Err(EngineError::Host(fatal).into());
+    }
+    // Only a new cluster can still have its ranges taken by others.
+    if cx.store.load(&cx.name)?.is_none() {
+        let taken = spec.network.taken(&cx.subnets_in_use()?);
+        if !taken.is_empty() {
+            return Err(EngineError::Spec(taken).into());
+        }
+    }
+    Ok(())
+}
+
+/// Chooses what the person left open, once and for all.
+fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Failure> {
+    let others: Vec<_> = cx.subnets_in_use()?.into_iter().map(|(range, _)| range).collect();
+    let none_left = |what: &str| EngineError::Spec(vec![SpecError::NoFreeRange { what: what.to_owned() }]);
+    let network = &spec.network;
+    let subnet = network.subnet.or_else(|| network.choose_subnet(&others));
+    let pod_subnet = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others));
+    let handed_out = HandedOut {
+        subnet: subnet.ok_or_else(|| none_left("nodes"))?,
+        pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
+        nodes: spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect::<BTreeMap<_, _>>(),
+        bundle,
+    };
+    Ok(Cluster { spec, handed_out })
+}
+
+fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
+    let machines = cx.wait(cx.engine().machines(cluster.name())).unwrap_or_default();
+    let running = machines.values().any(|machine| machine.state().power == flotilla_engine::port::Power::On);
+    if running && wanted.sizes_given() {
+        let text = "a running node keeps its size: it changes with the next `flotilla stop` and `start`".into();
+        cx.screen.reporter().report(Event::Note { text });
+    }
+}
+
+fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
+    let plan = match cx.store.load(&cx.name)? {
+        Some(known) => {
+            let cluster = Cluster { spec: spec.clone(), ..known };
+            cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?
+        }
+        None => {
+            let cluster = new_cluster(cx, spec.clone(), String::new())?;
+            plan::start(&cluster, &Observed::nothing(), &wait.conditions)
+        }
+    };
+    let steps: Vec<_> = plan.steps.iter().map(|step| json!({"name": step.name, "title": step.title})).collect();
+    cx.screen.result(&json!({"cluster": cx.name.as_ref(), "steps": steps}), || {
+        let titles = plan.steps.iter().map(|step| format!("  {}", step.title));
+        let heading = format!("to start {} (Kubernetes {}):", cx.name, spec.kubernetes_version);
+        std::iter::once(heading).chain(titles).collect::<Vec<_>>().join("\n")
+    });
+    Ok(())
+}
+
+fn tell(screen: &Screen, cluster: &Cluster, changed: Changed) {
+    let (name, version) = (cluster.name(), &cluster.spec.kubernetes_version);
+    let node = cluster.primary().map(|node| node.address.to_string()).unwrap_or_default();
+    let value = json!({
+        "name": name.as_ref(),
+        "changed": changed.is_yes(),
+        "kubernetesVersion": version.to_string(),
+        "server": cluster.api_url(),
+        "ip": node,
+    });
+    screen.result(&value, || {
+        if !changed.is_yes() {
+            return format!("{name} runs already (Kubernetes {version}, {node}): nothing to do");
+        }
+        let suffix = if name.as_ref() == "flotilla" { String::new() } else { format!(" -p {name}") };
+        format!(
+            "{name} is up: Kubernetes {version} at {}\n\n  \
+             kubectl get nodes                 your kubectl uses it now\n  \
+             flotilla{suffix} kubectl -- get pods -A    or the cluster's own\n  \
+             flotilla{suffix} ssh                       a shell in the node\n  \
+             flotilla{suffix} stop, flotilla{suffix} delete",
+            cluster.api_url()
+        )
+    });
+}

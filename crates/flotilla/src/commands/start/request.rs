@@ -1,0 +1,152 @@
+//! From what was typed to a spec.
+
+use std::net::IpAddr;
+
+use flotilla_engine::EngineError;
+use flotilla_spec::error::SpecError;
+use flotilla_spec::extra::POD_NETWORK_CIDR;
+use flotilla_spec::network::parse_range;
+use flotilla_spec::quantity::parse_disk;
+use flotilla_spec::{
+    ApiServerSpec, ClusterName, ClusterSpec, Component, Cpus, DriverName, ExtraOption, FeatureGates,
+    KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role, WantedPower,
+};
+
+use crate::args::{DriverArg, StartArgs};
+use crate::failure::Failure;
+
+/// A spec, and which of it was asked for.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) spec: ClusterSpec,
+    version: bool,
+    sizes: Sizes,
+}
+
+/// What can change between two starts, where it was given.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    cpus: Option<Cpus>,
+    memory: Option<Memory>,
+    disk: Option<u64>,
+}
+
+impl Wanted {
+    /// Reads every argument and tells of all that are wrong at once.
+    pub(super) fn parse(args: &StartArgs, name: &ClusterName, newest: &str) -> Result<Self, Failure> {
+        let mut problems = Vec::new();
+        let cpus = parsed(&mut problems, args.cpus.as_deref(), str::parse::<Cpus>);
+        let memory = parsed(&mut problems, args.memory.as_deref(), str::parse::<Memory>);
+        let disk = parsed(&mut problems, args.disk_size.as_deref(), parse_disk);
+        let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
+        let kubernetes_version =
+            parsed(&mut problems, Some(version.unwrap_or(newest)), str::parse::<KubernetesVersion>);
+        let mut network = NetworkSpec::default();
+        network.subnet = parsed(&mut problems, args.subnet.as_deref(), parse_range);
+        network.pod_subnet = parsed(&mut problems, args.pod_subnet.as_deref(), parse_range);
+        let services = args.service_cluster_ip_range.as_deref();
+        if let Some(range) = parsed(&mut problems, services, parse_range) {
+            network.service_subnet = range;
+        }
+        if let Some(domain) = &args.dns_domain {
+            network.dns_domain.clone_from(domain);
+        }
+        let extra_config: Vec<ExtraOption> = args
+            .extra_config
+            .iter()
+            .filter_map(|option| parsed(&mut problems, Some(option), str::parse))
+            .collect();
+        let is_range =
+            |option: &&ExtraOption| option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR;
+        if let Some(option) = extra_config.iter().find(is_range) {
+            network.pod_subnet = parsed(&mut problems, Some(option.value()), parse_range);
+        }
+        let feature_gates =
+            parsed(&mut problems, args.feature_gates.as_deref(), str::parse::<FeatureGates>).unwrap_or_default();
+        let bad_address = |text: &str| SpecError::BadAddress { given: text.to_owned() };
+        let ips = args
+            .apiserver_ips
+            .iter()
+            .filter_map(|ip| {
+                parsed(&mut problems, Some(ip), |ip| ip.parse::<IpAddr>().map_err(|_| bad_address(ip)))
+            })
+            .collect();
+        let Some(kubernetes_version) = kubernetes_version.filter(|_| problems.is_empty()) else {
+            return Err(EngineError::Spec(problems).into());
+        };
+        let node = NodeSpec {
+            name: NodeName::default_for(name, 1),
+            role: Role::ControlPlane,
+            cpus: cpus.unwrap_or_default(),
+            memory: memory.unwrap_or_default(),
+            disk,
+            power: WantedPower::Running,
+        };
+        let spec = ClusterSpec {
+            name: name.clone(),
+            kubernetes_version,
+            driver: match args.driver {
+                DriverArg::Native => DriverName::Native,
+            },
+            network,
+            api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
+            extra_config,
+            feature_gates,
+            nodes: vec![node],
+        };
+        Ok(Self { spec, version: version.is_some(), sizes: Sizes { cpus, memory, disk } })
+    }
+
+    /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
+    pub(super) fn merged_into(&self, known: &ClusterSpec) -> Result<ClusterSpec, Failure> {
+        let (asked, plain) = (&self.spec, NetworkSpec::default());
+        let network = &asked.network;
+        let differs = [
+            ("Kubernetes version", self.version && asked.kubernetes_version != known.kubernetes_version),
+            ("subnet", network.subnet.is_some() && network.subnet != known.network.subnet),
+            ("pod subnet", network.pod_subnet.is_some() && network.pod_subnet != known.network.pod_subnet),
+            (
+                "service range",
+                network.service_subnet != plain.service_subnet
+                    && network.service_subnet != known.network.service_subnet,
+            ),
+            (
+                "DNS domain",
+                network.dns_domain != plain.dns_domain && network.dns_domain != known.network.dns_domain,
+            ),
+            ("extra configuration", !asked.extra_config.is_empty() && asked.extra_config != known.extra_config),
+            ("feature gates", !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates),
+            ("API server names", !asked.api_server.is_empty() && asked.api_server != known.api_server),
+        ];
+        if let Some((what, _)) = differs.into_iter().find(|(_, differs)| *differs) {
+            let cluster = known.name.clone();
+            return Err(EngineError::Different { cluster, what: what.to_owned() }.into());
+        }
+        let mut merged = known.clone();
+        for node in &mut merged.nodes {
+            node.cpus = self.sizes.cpus.unwrap_or(node.cpus);
+            node.memory = self.sizes.memory.unwrap_or(node.memory);
+            node.disk = self.sizes.disk.or(node.disk);
+        }
+        Ok(merged)
+    }
+
+    pub(super) fn sizes_given(&self) -> bool {
+        self.sizes.cpus.is_some() || self.sizes.memory.is_some()
+    }
+}
+
+/// Reads a value that was given; what is wrong with it joins the other problems.
+fn parsed<T>(
+    problems: &mut Vec<SpecError>,
+    text: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, SpecError>,
+) -> Option<T> {
+    match parse(text?) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.push(error);
+            None
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `flotilla status`
+
+mod shape;
+
+use std::process::ExitCode;
+
+use flotilla_engine::port::{Cmd, KubernetesState, Machine, Power};
+use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_kubeadm::kubeconfig::State;
+use flotilla_spec::{Role, WantedPower};
+
+use crate::args::{LayoutArg, StatusArgs};
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+use shape::{ClusterStatus, NodeStatus};
+
+/// Reads, never waits for a lock, changes nothing.
+pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let cluster = cx.cluster()?;
+    let only = args.node.as_deref().map(|node| cx.node(&cluster, Some(node))).transpose()?;
+    let machines = cx.wait(cx.engine().machines(&cx.name))?;
+    let mut nodes = Vec::new();
+    for spec in &cluster.spec.nodes {
+        if only.as_ref().is_some_and(|only| only.spec.name != spec.name) {
+            continue;
+        }
+        let Some(node) = cluster.node(&spec.name) else { continue };
+        let machine = machines.get(&spec.name).filter(|machine| machine.state().power == Power::On);
+        if machine.is_none() && spec.power == WantedPower::Running {
+            let text = format!("node {} ended without being stopped", spec.name);
+            cx.screen.warning(&text, "`flotilla start` brings it back with all it holds");
+        }
+        nodes.push(status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?);
+    }
+    let bits = nodes.iter().fold(0, |bits, node| bits | node.exit_bits());
+    if cx.screen.is_json() {
+        match (args.layout, nodes.as_slice()) {
+            (LayoutArg::Cluster, _) => cx.screen.json(&ClusterStatus::of(cx.name.as_ref(), &nodes)),
+            // As minikube has it, and scripts know it.
+            (LayoutArg::Nodes, [only]) => cx.screen.json(only),
+            (LayoutArg::Nodes, several) => cx.screen.json(&several),
+        }
+    } else {
+        for node in &nodes {
+            match &args.format {
+                Some(template) => cx.screen.line(&node.rendered(template)?),
+                None => cx.screen.line(&node.text()),
+            }
+        }
+    }
+    Ok(ExitCode::from(bits))
+}
+
+fn status_of(
+    cx: &Cx,
+    cluster: &Cluster,
+    node: &Node,
+    machine: Option<&dyn Machine>,
+) -> Result<NodeStatus, EngineError> {
+    let engine = cx.engine();
+    let is_control_plane = node.spec.role == Role::ControlPlane;
+    let mut status = NodeStatus::stopped(node.spec.name.as_ref(), is_control_plane);
+    let Some(machine) = machine else { return Ok(status) };
+    let (state, kubelet, access) = cx.wait(async {
+        tokio::join!(
+            engine.bootstrapper.observe(cluster, node, machine),
+            machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])),
+            engine.bootstrapper.access(cluster, machine),
+        )
+    });
+    status.host = "Running";
+    status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
+    if is_control_plane {
+        status.api_server = match state {
+            KubernetesState::Silent => "Stopped",
+            KubernetesState::Paused => "Paused",
+            KubernetesState::Partial | KubernetesState::Complete => "Running",
+        };
+        let kubeconfig = match access? {
+            Some(access) => Some(cx.kubeconfig().state(cluster.name(), &access)?),
+            None => None,
+        };
+        status.kubeconfig = match kubeconfig {
+            Some(State::Same { .. }) => "Configured",
+            _ => "Misconfigured",
+        };
+    }
+    Ok(status)
+}
