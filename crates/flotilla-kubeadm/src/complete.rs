@@ -203,8 +203,8 @@ impl Completion<'_> {
 }
 
 /// A kubeconfig whose users have the kubelet's own certificate file instead of a copy of the first certificate.
-fn rotating(kubeconfig: &[u8]) -> Result<String, serde_saphyr::Error> {
-    let mut config: Value = serde_saphyr::from_slice(kubeconfig)?;
+fn rotating(kubeconfig: &[u8]) -> Result<String, Box<serde_saphyr::Error>> {
+    let mut config: Value = yaml::parse_secret(kubeconfig)?;
     let users = config.get_mut("users").and_then(Value::as_array_mut).into_iter().flatten();
     for user in users.filter_map(|named| named.get_mut("user")?.as_object_mut()) {
         user.remove("client-certificate-data");

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::files::{ADMIN_CONF, INITIALISED, SUPER_ADMIN_CONF};
 use crate::phase::in_node;
+use crate::yaml;
 
 /// One user of one cluster. The three texts are base64, as they are in the file.
 #[derive(Clone, PartialEq, Eq)]
@@ -74,8 +75,8 @@ struct FileUser {
 impl Credentials {
     /// Reads a kubeconfig of kubeadm's, which has one cluster and one user.
     pub(crate) fn parse(path: &'static str, content: &[u8]) -> Result<Self, CredentialsError> {
-        let file: File = serde_saphyr::from_slice(content)
-            .map_err(|source| CredentialsError::Malformed { path, source })?;
+        let file: File =
+            yaml::parse_secret(content).map_err(|source| CredentialsError::Malformed { path, source })?;
         let (cluster, user) = (file.clusters.into_iter().next(), file.users.into_iter().next());
         let (certificate, key) = user.map_or((None, None), |named| (named.user.certificate, named.user.key));
         let need = |what, text: Option<String>| text.ok_or(CredentialsError::Incomplete { path, what });
@@ -202,6 +203,13 @@ users:
         for length in [0, 20, 60, 130] {
             assert!(parse(&FILE[..length]).is_err(), "the first {length} bytes");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_shown() {
+        let error = parse(&FILE.replace("client-key-data: ", "client-key-data: [SECRET, ")).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(!cause.contains("SECRET"), "{cause}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use ipnet::Ipv4Net;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::Disk;
-use super::error::NativeError;
+use super::error::{At, NativeError};
 use super::machine::NativeMachine;
 use super::{Native, etc, layout};
 
@@ -79,7 +79,7 @@ impl Native {
                 root: bundle.join("rootfs"),
                 folder: disk.folder.clone(),
                 var: disk.var(),
-                binds: binds(&bundle),
+                binds: binds(&bundle)?,
                 links: vec![(SYSTEMCTL.into(), INIT.into())],
                 capacity: Capacity { cpus: cpus.map(|count| share(host.cpus, count, node.number)), memory },
                 uuid,
@@ -153,12 +153,11 @@ impl Native {
 }
 
 /// Our own binary, and the bundle's kubectl for who sits in the node.
-fn binds(bundle: &Path) -> Vec<Bind> {
+fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
+    // By its real path: the link in /proc leads to a mount of another namespace, which cannot be bound.
+    let program = std::env::current_exe().at("find", "/proc/self/exe")?;
     let bind = |source: PathBuf, target: &str| Bind { source, target: target.into(), read_only: true };
-    vec![
-        bind("/proc/self/exe".into(), INIT),
-        bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl"),
-    ]
+    Ok(vec![bind(program, INIT), bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl")])
 }
 
 /// Which of the host's processors a node sees: each node begins with another one, so that small nodes do not all sit

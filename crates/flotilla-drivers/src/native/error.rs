@@ -38,8 +38,6 @@ pub(super) enum NativeError {
     NoAddress { node: NodeName },
     #[error("node {node} did not stop")]
     NotStopped { node: NodeName },
-    #[error("interrupted")]
-    Interrupted,
 }
 
 impl NativeError {
@@ -73,8 +71,7 @@ impl NativeError {
 impl From<NativeError> for DriverError {
     fn from(error: NativeError) -> Self {
         match error {
-            NativeError::Interrupted
-            | NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } }) => {
+            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } }) => {
                 Self::Exec(ExecError::Interrupted)
             }
             error => {
@@ -97,10 +94,9 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         NativeError::Setting(source) => Box::new(source),
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),
-        NativeError::NoBundle { .. }
-        | NativeError::NoAddress { .. }
-        | NativeError::NotStopped { .. }
-        | NativeError::Interrupted => return None,
+        NativeError::NoBundle { .. } | NativeError::NoAddress { .. } | NativeError::NotStopped { .. } => {
+            return None;
+        }
     })
 }
 

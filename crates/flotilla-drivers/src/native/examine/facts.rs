@@ -25,6 +25,7 @@ pub(super) const NAMESPACES: [&str; 6] = ["mnt", "pid", "net", "uts", "ipc", "cg
 
 /// Everything about the host that matters to machines.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// The state folder, which need not be there yet.
     pub(super) home: PathBuf,
@@ -45,11 +46,11 @@ pub(super) struct Facts {
     pub(super) open_files: Option<u64>,
     pub(super) selinux_enforces: bool,
     pub(super) cpus: u32,
-    /// Bytes, as are the next two.
+    /// Bytes, like the next two.
     pub(super) total_memory: u64,
     pub(super) available_memory: u64,
     pub(super) free_disk: io::Result<u64>,
-    /// Three times: none where we may not know.
+    /// None where only root may know, like the next two.
     pub(super) nf_tables: Option<bool>,
     pub(super) firewalld: Option<bool>,
     pub(super) legacy_filter: Option<bool>,

@@ -21,7 +21,7 @@ const NFPROTO_INET: u8 = 1;
 /// The length of a message's header.
 const HEADER: usize = 16;
 
-/// Whether the kernel has nf_tables; none if it does not tell us.
+/// Whether the kernel has `nf_tables`; none if it does not tell us.
 pub(super) fn has_nf_tables() -> Option<bool> {
     match ask(&question(NFT_MSG_GETGEN, NFPROTO_UNSPEC, &[])) {
         Ok(()) => Some(true),
@@ -51,7 +51,7 @@ fn ask(question: &[u8]) -> rustix::io::Result<()> {
     refusal(answer.get(..length).unwrap_or(&answer)).map_or(Ok(()), Err)
 }
 
-/// A message to nf_tables (netlink(7)): the header, the family of tables that it is about, attributes.
+/// A message to `nf_tables` (netlink(7)): the header, the family of tables that it is about, attributes.
 fn question(kind: u16, family: u8, attributes: &[u8]) -> Vec<u8> {
     let kind = NFNL_SUBSYS_NFTABLES << 8 | kind;
     let body = [&[family, 0, 0, 0], attributes].concat();

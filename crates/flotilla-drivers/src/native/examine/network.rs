@@ -56,9 +56,9 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_FIREWALLD", 71);
     match facts.firewalld {
         Some(false) => CHECK.good("firewalld: no rules"),
-        // It refuses by rules, which come after ours; what it trusts passes.
+        // It refuses by rules, not by a chain's policy, so `start` does not see it and makes no way through.
         Some(true) => CHECK.warning(
-            "firewalld: rules are in force, which refuse what nodes and pods send outside",
+            "firewalld: rules are in force; if they refuse forwarded packets, nodes reach nothing outside",
             "trust the cluster's two ranges: `firewall-cmd --zone=trusted --add-source=RANGE`",
         ),
         None => CHECK.warning("firewalld: only root can see its rules", ASK_AS_ROOT),

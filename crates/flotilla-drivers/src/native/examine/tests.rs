@@ -307,7 +307,7 @@ fn firewalls_of_others_are_pointed_at() {
     ");
     insta::assert_snapshot!(said(|host| host.firewalld = Some(true)), @r"
     Warning IF_FIREWALLD 71
-    firewalld: rules are in force, which refuse what nodes and pods send outside
+    firewalld: rules are in force; if they refuse forwarded packets, nodes reach nothing outside
     -> trust the cluster's two ranges: `firewall-cmd --zone=trusted --add-source=RANGE`
     ");
 }
