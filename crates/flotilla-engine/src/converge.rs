@@ -13,9 +13,7 @@ use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
 use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
-use crate::port::{
-    Bootstrapper, Changed, Condition, Driver, Kubeconfig, KubernetesState, Machine, Power,
-};
+use crate::port::{Bootstrapper, Changed, Condition, Driver, Kubeconfig, KubernetesState, Machine, Power};
 use crate::store::ClusterStore;
 
 /// What a change needs.
@@ -64,7 +62,8 @@ impl Engine<'_> {
     ) -> Result<Observed, EngineError> {
         let network = self.driver.has_network(cluster).await?;
         let on = cluster.primary().and_then(|node| {
-            let machine = machines.get(&node.spec.name).filter(|machine| machine.state().power == Power::On)?;
+            let machine =
+                machines.get(&node.spec.name).filter(|machine| machine.state().power == Power::On)?;
             Some((node, machine))
         });
         let mut kubernetes = KubernetesState::Silent;
@@ -249,10 +248,9 @@ impl<'a> Work<'a> {
     /// A node of the cluster and its machine, which is on by now.
     fn at(&self, name: &NodeName) -> Result<(&'a Cluster, Node, Arc<dyn Machine>), EngineError> {
         let cluster = self.cluster()?;
-        let node = cluster.node(name).ok_or_else(|| EngineError::NoNode {
-            cluster: cluster.name().clone(),
-            node: name.to_string(),
-        })?;
+        let node = cluster
+            .node(name)
+            .ok_or_else(|| EngineError::NoNode { cluster: cluster.name().clone(), node: name.to_string() })?;
         let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         let machine = machines.get(name).ok_or_else(|| EngineError::NotRunning(name.clone()))?;
         Ok((cluster, node, Arc::clone(machine)))

@@ -50,9 +50,8 @@ impl EngineError {
                 findings.iter().map(|finding| finding.text.clone()).collect()
             }
             Self::Bootstrap(BootstrapError::TimedOut { seen, .. }) => seen.clone(),
-            Self::Driver(DriverError::Exec(error)) | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => {
-                tail(error)
-            }
+            Self::Driver(DriverError::Exec(error))
+            | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => tail(error),
             _ => Vec::new(),
         }
     }
@@ -84,7 +83,9 @@ impl Explain for EngineError {
             Self::NotRunning(_) => ("GUEST_NOT_RUNNING", 83),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                ("RSRC_DISK_FULL", 26)
+            }
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 ("HOST_PERMISSION", 37)
             }
@@ -108,7 +109,10 @@ impl Explain for EngineError {
             Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NoCluster(_) => {
-                vec!["start one with `flotilla start`; see which are there with `flotilla profile list`".into()]
+                vec![
+                    "start one with `flotilla start`; see which are there with `flotilla profile list`"
+                        .into(),
+                ]
             }
             Self::NotRunning(_) => vec!["start it with `flotilla start`".into()],
             Self::Different { .. } => {
@@ -151,7 +155,8 @@ fn summary(errors: &[SpecError]) -> String {
 }
 
 fn held_by(holder: Option<&Holder>) -> String {
-    let told = |holder: &Holder| format!(": process {}, `{}`, since {}", holder.pid, holder.what, holder.since);
+    let told =
+        |holder: &Holder| format!(": process {}, `{}`, since {}", holder.pid, holder.what, holder.since);
     holder.map(told).unwrap_or_default()
 }
 

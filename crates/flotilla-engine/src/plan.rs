@@ -106,8 +106,7 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     let primary = &cluster.spec.primary().name;
     let machine = machines.get(primary).copied();
     // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
-    let kubernetes =
-        if observed.is_on(primary) { observed.kubernetes } else { KubernetesState::Silent };
+    let kubernetes = if observed.is_on(primary) { observed.kubernetes } else { KubernetesState::Silent };
     let mut ready = vec![machine];
     if kubernetes == KubernetesState::Paused {
         let title = "waking the control plane".to_owned();
@@ -151,8 +150,7 @@ pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
 /// Removes everything. It needs no knowledge of what is there: a name is enough.
 pub fn delete(name: &ClusterName) -> Plan {
     let mut plan = Plan::default();
-    let unpublish =
-        plan.add(Action::Unpublish, format!("taking {name} out of your kubeconfig"), &[], 20);
+    let unpublish = plan.add(Action::Unpublish, format!("taking {name} out of your kubeconfig"), &[], 20);
     let title = format!("removing the machines and the network of {name}");
     let remove = plan.add(Action::RemoveAll, title, &[], 300);
     let after = [Some(unpublish), Some(remove)];

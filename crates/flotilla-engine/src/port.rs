@@ -7,8 +7,8 @@ mod kubeconfig;
 
 pub use bootstrap::{ApiAccess, BootstrapError, Bootstrapper, Condition, KubernetesState};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Severity, Subnet};
-pub use kubeconfig::Kubeconfig;
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
+pub use kubeconfig::Kubeconfig;
 
 /// Whether an idempotent call had anything to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,9 +51,8 @@ impl ClusterStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             items => items.map_err(|source| self.io("read", &self.folder, source))?,
         };
-        let mut names: Vec<ClusterName> = items
-            .filter_map(|item| item.ok()?.file_name().into_string().ok()?.parse().ok())
-            .collect();
+        let mut names: Vec<ClusterName> =
+            items.filter_map(|item| item.ok()?.file_name().into_string().ok()?.parse().ok()).collect();
         names.sort();
         Ok(names)
     }
@@ -63,8 +62,10 @@ impl ClusterStore {
         let (Some(spec), Some(state)) = (self.read(name, SPEC)?, self.read(name, STATE)?) else {
             return Ok(None);
         };
-        let damaged =
-            |source: Box<dyn std::error::Error + Send + Sync>| EngineError::Damaged { cluster: name.clone(), source };
+        let damaged = |source: Box<dyn std::error::Error + Send + Sync>| EngineError::Damaged {
+            cluster: name.clone(),
+            source,
+        };
         let spec = ClusterSpec::from_yaml(&spec).map_err(|error| damaged(Box::new(error)))?;
         let handed_out: HandedOut = serde_json::from_str(&state).map_err(|error| damaged(Box::new(error)))?;
         if spec.name != *name {

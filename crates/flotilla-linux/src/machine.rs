@@ -121,7 +121,8 @@ pub fn launch(
     let mut json = serde_json::to_vec(spec).map_err(|error| MachineError::Start { source: error.into() })?;
     json.push(b'\n');
     let sent = (&ours).write_all(&json);
-    let mut launched = Launched { init: Pid::INIT, reader: BufReader::new(ours), console: console.to_owned() };
+    let mut launched =
+        Launched { init: Pid::INIT, reader: BufReader::new(ours), console: console.to_owned() };
     let during = "it was started";
     let number = launched.expect("pid ", during)?;
     sent.map_err(|source| MachineError::Channel { during, source })?;
@@ -146,7 +147,8 @@ impl Launched {
     /// Reads a line that must begin so, and gives the rest of it.
     fn expect(&mut self, word: &'static str, during: &'static str) -> Result<String, MachineError> {
         let mut line = String::new();
-        let read = self.reader.read_line(&mut line).map_err(|source| MachineError::Channel { during, source })?;
+        let read =
+            self.reader.read_line(&mut line).map_err(|source| MachineError::Channel { during, source })?;
         if read == 0 {
             let console = std::fs::read_to_string(&self.console).unwrap_or_default();
             let said = console.lines().last().unwrap_or("it said nothing").to_owned();
@@ -160,7 +162,6 @@ impl Launched {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the machine must outlive us, which a host command does not")]
-#[expect(clippy::zombie_processes, reason = "it is waited for; the machine itself is not ours to wait for")]
 fn start_launcher(program: &Path, args: [&OsStr; 4], channel: UnixStream, console: &File) -> io::Result<()> {
     let mut launcher = Command::new(program)
         .arg0(SHOWN_AS)
@@ -191,7 +192,6 @@ pub fn run_if_launcher(args: &[std::ffi::OsString]) -> Option<i32> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "PID 1 inherits the channel and outlives us")]
-#[expect(clippy::zombie_processes, reason = "we end now; PID 1 is for the host's own PID 1 to wait for")]
 #[expect(unsafe_code, reason = "unshare")]
 fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> {
     let started = |source| MachineError::Start { source };
@@ -202,8 +202,7 @@ fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> 
     // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
         .map_err(|errno| MachineError::Namespace { what: "pid", source: errno.into() })?;
-    let init =
-        Command::new("/proc/self/exe").arg0(SHOWN_AS).args([stage, name]).spawn().map_err(started)?;
+    let init = Command::new("/proc/self/exe").arg0(SHOWN_AS).args([stage, name]).spawn().map_err(started)?;
     Channel::inherited().map_err(started)?.say(&format!("pid {}", init.id())).map_err(started)
 }
 
@@ -248,8 +247,7 @@ impl Channel {
 
 /// Gives this process, PID 1, namespaces of its own.
 pub fn enter_new_namespaces() -> Result<(), MachineError> {
-    crate::sandbox::unshare_the_rest()
-        .map_err(|(what, source)| MachineError::Namespace { what, source })
+    crate::sandbox::unshare_the_rest().map_err(|(what, source)| MachineError::Namespace { what, source })
 }
 
 /// Makes the machine's root ours, with everything in it that its programs expect.

@@ -20,10 +20,7 @@ pub fn host_size() -> HostSize {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kilobytes = memory.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    HostSize {
-        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
-        memory: kilobytes.unwrap_or_default() * 1024,
-    }
+    HostSize { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), memory: kilobytes.unwrap_or_default() * 1024 }
 }
 
 /// Waits until a process, which need not be our child, has ended. Says whether it has.

@@ -13,7 +13,7 @@ const SHIM: &str = "containerd-shim";
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl fmt::Display for Process {

@@ -47,13 +47,14 @@ impl<'node> Services<'node> {
         self.kubelet.blocked = !kubelet::has_its_files(&self.root);
     }
 
-    /// Starts who is to run and does not, and kills who is to end and does not.
-    pub(crate) fn tick(&mut self, now: Instant, journal: &mut Journal) {
+    /// Starts who is to run and does not, and kills who is to end and does not. A kubelet that finds no containerd ends,
+    /// so it is not started before that answers.
+    pub(crate) fn tick(&mut self, now: Instant, containerd_answers: bool, journal: &mut Journal) {
         let env = &self.config.env;
         if self.containerd.is_due(now) {
             self.containerd.start(Ok(plain(&self.config.containerd)), env, now, journal);
         }
-        if self.kubelet.is_due(now) {
+        if containerd_answers && self.kubelet.is_due(now) {
             let launch = kubelet::launch(&self.root, &self.config.kubelet);
             self.kubelet.start(launch, env, now, journal);
         }

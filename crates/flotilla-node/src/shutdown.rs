@@ -15,6 +15,12 @@ use crate::services::Services;
 const KUBELET_GRACE: Duration = Duration::from_secs(2);
 const CONTAINERD_GRACE: Duration = Duration::from_secs(2);
 
+/// How long what survives a sudden death may take, once nobody else is left: etcd has every write on disk, the others
+/// keep nothing. Left alone they wait for each other, for time-outs and for clients that are gone.
+const SYSTEM_GRACE: Duration = Duration::from_secs(1);
+const SYSTEM: [&str; 6] =
+    ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy", "coredns"];
+
 /// How often to look whether the pods have ended. Their processes are the shims' children: nobody tells us.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -22,6 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Shutdown {
     stage: Stage,
+    since: Instant,
     /// When the stage is over, whoever is left.
     until: Instant,
 }
@@ -38,7 +45,7 @@ impl Shutdown {
     pub(crate) fn begin(services: &mut Services<'_>, now: Instant) -> Self {
         services.close();
         services.kubelet.end(KUBELET_GRACE, now);
-        Self { stage: Stage::Kubelet, until: now + KUBELET_GRACE }
+        Self { stage: Stage::Kubelet, since: now, until: now + KUBELET_GRACE }
     }
 
     /// Goes on as far as possible, and says whether everything is down.
@@ -56,18 +63,20 @@ impl Shutdown {
             // Once: to many programs a second SIGTERM means "now". Who was between fork and exec has lost the first
             // one to a handler of its parent's, and is killed in the end.
             processes::signal_all(&pods, Signal::TERM);
-            *self = Self { stage: Stage::Pods, until: now + pod_grace };
+            *self = Self { stage: Stage::Pods, since: now, until: now + pod_grace };
         }
         if self.stage == Stage::Pods {
             let left = pods(services, journal);
-            if left.is_empty() || self.until <= now {
+            let only_system = left.iter().all(|process| SYSTEM.contains(&process.name.as_str()));
+            let system_over = only_system && self.since + SYSTEM_GRACE <= now;
+            if left.is_empty() || system_over || self.until <= now {
                 if !left.is_empty() {
                     let names: Vec<_> = left.iter().map(Process::to_string).collect();
                     journal.say(format_args!("killing what did not end: {}", names.join(", ")));
                     processes::signal_all(&left, Signal::KILL);
                 }
                 services.containerd.end(CONTAINERD_GRACE, now);
-                *self = Self { stage: Stage::Containerd, until: now + CONTAINERD_GRACE };
+                *self = Self { stage: Stage::Containerd, since: now, until: now + CONTAINERD_GRACE };
             }
         }
         self.stage == Stage::Containerd && (self.until <= now || services.containerd.pid().is_none())

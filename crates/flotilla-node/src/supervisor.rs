@@ -24,7 +24,8 @@ const KNOCK: Duration = Duration::from_millis(5);
 
 /// Runs the node. From here on the caller is its PID 1.
 ///
-/// Calls `ready` once containerd's socket takes connections. Returns after SIGTERM, SIGINT or SIGPWR, when everybody
+/// Calls `ready` at once, when programs can run in the node: what they prepare need not wait for containerd. The kubelet
+/// does. Returns after SIGTERM, SIGINT or SIGPWR, when everybody
 /// else has ended or been killed; the kernel ends the namespace when the caller then ends. The process must have one
 /// thread only.
 pub fn supervise(config: &Config, ready: impl FnOnce()) -> Result<(), NodeError> {
@@ -72,7 +73,8 @@ impl<'node> Supervisor<'node> {
     }
 
     fn run(&mut self, ready: impl FnOnce(), journal: &mut Journal) -> Result<(), NodeError> {
-        let mut ready = Some(ready);
+        ready();
+        let mut knocking = true;
         loop {
             let now = Instant::now();
             // Whoever woke us, everybody is asked: a read that finds nothing costs next to nothing.
@@ -81,12 +83,12 @@ impl<'node> Supervisor<'node> {
             self.reap(now, journal);
             self.look_for_files(journal);
             self.control.receive(now, |request| self.services.act(request, now));
-            self.services.tick(now, journal);
-            self.control.answer(now, |unit| self.services.settled(unit, now));
-            if ready.is_some() && self.containerd_answers() {
+            if knocking && self.containerd_answers() {
                 journal.say("containerd answers");
-                ready.take().into_iter().for_each(|ready| ready());
+                knocking = false;
             }
+            self.services.tick(now, !knocking, journal);
+            self.control.answer(now, |unit| self.services.settled(unit, now));
             if let Some(shutdown) = &mut self.shutdown
                 && shutdown.advance(&mut self.services, self.config.pod_grace(), now, journal)
             {
@@ -95,7 +97,7 @@ impl<'node> Supervisor<'node> {
                 journal.say("the node is down");
                 return Ok(());
             }
-            self.sleep(ready.is_some()).map_err(|errno| NodeError::Wait { source: errno.into() })?;
+            self.sleep(knocking).map_err(|errno| NodeError::Wait { source: errno.into() })?;
         }
     }
 

@@ -118,7 +118,12 @@ impl<'a> Cx<'a> {
     }
 
     /// Takes the right to change a cluster.
-    pub(crate) fn lock(&self, name: &ClusterName, what: &str, args: LockArgs) -> Result<ClusterLock, Failure> {
+    pub(crate) fn lock(
+        &self,
+        name: &ClusterName,
+        what: &str,
+        args: LockArgs,
+    ) -> Result<ClusterLock, Failure> {
         let busy = if args.no_wait_lock { WhenBusy::Fail } else { WhenBusy::Wait };
         let lock = self.store.lock(name, what, busy, &self.cancel, |holder| {
             let text = match holder {
@@ -142,9 +147,8 @@ impl<'a> Cx<'a> {
     pub(crate) fn node(&self, cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
         let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
         let primary = cluster.spec.primary().name.clone();
-        let is_it = |name: &NodeName, wanted: &str| {
-            name.as_ref() == wanted || name.short(cluster.name()) == wanted
-        };
+        let is_it =
+            |name: &NodeName, wanted: &str| name.as_ref() == wanted || name.short(cluster.name()) == wanted;
         let name = match wanted {
             None => Some(&primary),
             Some(wanted) => cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name, wanted)),

@@ -24,8 +24,11 @@ use crate::settings::Settings;
 fn main() -> ExitCode {
     // First, while there is one thread only.
     let arguments: Vec<_> = std::env::args_os().collect();
-    let stages =
-        [flotilla_node::stage::run_if_stage, flotilla_linux::enter::run_if_stage, flotilla_linux::sandbox::run_if_stage];
+    let stages = [
+        flotilla_node::stage::run_if_stage,
+        flotilla_linux::enter::run_if_stage,
+        flotilla_linux::sandbox::run_if_stage,
+    ];
     if let Some(status) = stages.iter().find_map(|run_if_stage| run_if_stage(&arguments)) {
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }

@@ -33,8 +33,8 @@ impl Settings {
         let number = |name: &str| set(name)?.to_str()?.parse::<u32>().ok();
         let caller = number("SUDO_UID").zip(number("SUDO_GID"));
         // With sudo's own HOME the files are root's, as everything there.
-        let owner = caller
-            .filter(|(uid, _)| std::fs::metadata(&user_home).is_ok_and(|home| home.uid() == *uid));
+        let owner =
+            caller.filter(|(uid, _)| std::fs::metadata(&user_home).is_ok_and(|home| home.uid() == *uid));
         Self {
             kubeconfig: set("KUBECONFIG"),
             owner,

@@ -41,7 +41,8 @@ impl Native {
         let group = self.group(cluster.name(), name)?;
         let init = match group.init() {
             Some(init) => {
-                self.connect(cluster, &node, init)?;
+                let connected = self.is_connected(cluster.name(), name)?;
+                self.connect(cluster, &node, init, connected)?;
                 init
             }
             None => self.boot(cluster, &node, &group)?,
@@ -97,16 +98,17 @@ impl Native {
             &disk.folder.join("console"),
         )
         .map_err(failed)?;
-        self.connect(cluster, node, launched.init)?;
+        // The port of a machine that just ended may still be there, and is of no use to the new one.
+        self.connect(cluster, node, launched.init, false)?;
         launched.go().map_err(failed)
     }
 
     /// Gives the node its link, its address and the host the way to its pods, where any of these is missing.
-    fn connect(&self, cluster: &Cluster, node: &Node, init: Pid) -> Result<(), NativeError> {
+    fn connect(&self, cluster: &Cluster, node: &Node, init: Pid, has_link: bool) -> Result<(), NativeError> {
         let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
         let names = self.names(cluster.name());
         let host = Net::here().map_err(failed)?;
-        if !self.is_connected(cluster.name(), &node.spec.name)? {
+        if !has_link {
             let alias = format!("{}/{}", names.owner(), node.spec.name);
             let (host_name, bridge) = (names.port(&node.spec.name), names.bridge());
             let veth =
@@ -131,11 +133,17 @@ impl Native {
         let links = Net::here()?.links()?;
         let bridge = links.iter().find(|link| link.name == names.bridge());
         let port = links.iter().find(|link| link.name == names.port(node));
-        Ok(matches!((bridge, port), (Some(bridge), Some(port)) if port.up && port.master == Some(bridge.index)))
+        Ok(
+            matches!((bridge, port), (Some(bridge), Some(port)) if port.up && port.master == Some(bridge.index)),
+        )
     }
 
     /// Lets PID 1 end everything in order; what is left after that is killed.
-    pub(super) fn stop_machine(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, NativeError> {
+    pub(super) fn stop_machine(
+        &self,
+        cluster: &ClusterName,
+        node: &NodeName,
+    ) -> Result<Changed, NativeError> {
         let group = self.group(cluster, node)?;
         let init = group.init();
         if let Some(init) = init
@@ -163,7 +171,8 @@ fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
 /// Which of the host's processors a node sees: each node begins with another one, so that small nodes do not all sit
 /// on the first.
 fn share(host: u32, count: u32, number: u32) -> Vec<u32> {
-    let mut cpus: Vec<u32> = (0..count.min(host)).map(|cpu| (cpu + number.saturating_sub(1)) % host).collect();
+    let mut cpus: Vec<u32> =
+        (0..count.min(host)).map(|cpu| (cpu + number.saturating_sub(1)) % host).collect();
     cpus.sort_unstable();
     cpus
 }

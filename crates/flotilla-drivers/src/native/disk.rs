@@ -106,7 +106,9 @@ fn link_store(from: &Path, to: &Path) -> Result<(), NativeError> {
             continue;
         }
         let is_database = entry.path().extension().is_some_and(|extension| extension == "db");
-        let linked = if is_database { Err(io::ErrorKind::CrossesDevices.into()) } else {
+        let linked = if is_database {
+            Err(io::ErrorKind::CrossesDevices.into())
+        } else {
             fs::hard_link(entry.path(), &target)
         };
         match linked {

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flotilla_engine::port::{
-    Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power,
-};
+use flotilla_engine::port::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
 use flotilla_linux::cgroup::Group;
 use flotilla_linux::enter::{self, Files, Request};
 use flotilla_linux::host::{Cancel, CommandError};
@@ -174,8 +172,7 @@ impl Exec for NativeMachine {
 }
 
 fn memory_file(bytes: &[u8]) -> io::Result<File> {
-    let mut file =
-        File::from(rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?);
+    let mut file = File::from(rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)

@@ -10,9 +10,9 @@ use flotilla_linux::resolver::Upstream;
 use flotilla_linux::sysctl;
 use ipnet::Ipv4Net;
 
+use super::Native;
 use super::error::NativeError;
 use super::names::Names;
-use super::Native;
 
 pub(super) const MTU: u32 = 1500;
 /// Settings of the whole host that are raised and stay so: docs/networking.md tells.
@@ -84,9 +84,7 @@ fn host_address(cluster: &Cluster) -> Ipv4Net {
 pub(super) fn in_use(except: &Names) -> Result<Vec<Subnet>, NativeError> {
     let net = Net::here()?;
     let links = net.links()?;
-    let ours = |name: &str| {
-        links.iter().any(|link| link.name == name && link.belongs_to(&except.owner()))
-    };
+    let ours = |name: &str| links.iter().any(|link| link.name == name && link.belongs_to(&except.owner()));
     let mut ranges = BTreeMap::new();
     for address in net.addresses()? {
         if !ours(&address.link) {
@@ -101,7 +99,8 @@ pub(super) fn in_use(except: &Names) -> Result<Vec<Subnet>, NativeError> {
     }
     // Ours by name, whoever's cluster it is: said so that people know which.
     let who = |user: String| {
-        let alias = links.iter().find(|link| user == format!("the link {}", link.name)).map(|link| &link.alias);
+        let alias =
+            links.iter().find(|link| user == format!("the link {}", link.name)).map(|link| &link.alias);
         let cluster = alias.and_then(|alias| alias.strip_prefix("flotilla/")?.split('/').nth(1));
         cluster.map_or(user.clone(), |cluster| format!("the cluster {cluster}"))
     };

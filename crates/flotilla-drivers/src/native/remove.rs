@@ -47,9 +47,8 @@ impl Native {
         if !links.is_empty() {
             changed = Changed::Yes;
         }
-        let rules = nft
-            .delete_table("ip", &names.table())
-            .and_then(|()| nft.remove_tagged(&names.table()).map(drop));
+        let rules =
+            nft.delete_table("ip", &names.table()).and_then(|()| nft.remove_tagged(&names.table()).map(drop));
         match rules {
             // No nft anywhere, and no network: there was never one who could have made rules.
             Err(NftError::Apply { source } | NftError::List { source, .. })

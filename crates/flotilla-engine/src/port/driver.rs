@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 
-use super::exec::{Exec, ExecError};
 use super::Changed;
+use super::exec::{Exec, ExecError};
 use crate::cluster::Cluster;
 use crate::explain::Code;
 

@@ -90,7 +90,8 @@ fn pass_on<T>(
                 Err(errno) => return Err(errno.into()),
             }
         } else if signalled {
-            woken.read(&mut buffer)?;
+            // How many signals came does not matter.
+            let _ = woken.read(&mut buffer)?;
             copy_size(master);
             if let Some(status) = ended()? {
                 // What runs on in the background keeps the terminal open; the person wants their own back.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::root::{SHOWN, show as show_file, write};
 use super::MachineError;
+use super::root::{SHOWN, show as show_file, write};
 use crate::mount::Detached;
 
 /// What a machine has; nothing means all the host has.

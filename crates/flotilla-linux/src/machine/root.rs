@@ -31,8 +31,7 @@ pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
     mount::make_all_private()?;
     sethostname(spec.hostname.as_bytes())
         .map_err(|errno| MachineError::Hostname { hostname: spec.hostname.clone(), source: errno.into() })?;
-    loopback::bring_up()
-        .map_err(|source| MachineError::Make { path: "the loopback link".into(), source })?;
+    loopback::bring_up().map_err(|source| MachineError::Make { path: "the loopback link".into(), source })?;
     // The sources are found while the host's root is in sight.
     let var = Detached::of(&spec.var)?;
     let binds = spec.binds.iter().map(|bind| Detached::of(&bind.source)).collect::<Result<Vec<_>, _>>()?;

@@ -239,7 +239,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
         let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |end| digits + end);
+        let unit_end =
+            rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |end| digits + end);
         let unit = match &rest[digits..unit_end] {
             "ms" => Duration::from_millis(1),
             "s" => Duration::from_secs(1),

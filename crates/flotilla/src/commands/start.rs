@@ -92,7 +92,12 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
     let handed_out = HandedOut {
         subnet: subnet.ok_or_else(|| none_left("nodes"))?,
         pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
-        nodes: spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect::<BTreeMap<_, _>>(),
+        nodes: spec
+            .nodes
+            .iter()
+            .zip(1..)
+            .map(|(node, number)| (node.name.clone(), number))
+            .collect::<BTreeMap<_, _>>(),
         bundle,
     };
     Ok(Cluster { spec, handed_out })
@@ -102,7 +107,8 @@ fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
     let machines = cx.wait(cx.engine().machines(cluster.name())).unwrap_or_default();
     let running = machines.values().any(|machine| machine.state().power == flotilla_engine::port::Power::On);
     if running && wanted.sizes_given() {
-        let text = "a running node keeps its size: it changes with the next `flotilla stop` and `start`".into();
+        let text =
+            "a running node keeps its size: it changes with the next `flotilla stop` and `start`".into();
         cx.screen.reporter().report(Event::Note { text });
     }
 }
@@ -118,7 +124,8 @@ fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
             plan::start(&cluster, &Observed::nothing(), &wait.conditions)
         }
     };
-    let steps: Vec<_> = plan.steps.iter().map(|step| json!({"name": step.name, "title": step.title})).collect();
+    let steps: Vec<_> =
+        plan.steps.iter().map(|step| json!({"name": step.name, "title": step.title})).collect();
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "steps": steps}), || {
         let titles = plan.steps.iter().map(|step| format!("  {}", step.title));
         let heading = format!("to start {} (Kubernetes {}):", cx.name, spec.kubernetes_version);

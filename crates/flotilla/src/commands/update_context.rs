@@ -12,7 +12,8 @@ pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
     let engine = cx.engine();
     let primary = &cluster.spec.primary().name;
     let machine = cx.wait(engine.machine(&cx.name, primary))?;
-    let access = cx.wait(engine.bootstrapper.access(&cluster, machine.as_ref())).map_err(EngineError::from)?;
+    let access =
+        cx.wait(engine.bootstrapper.access(&cluster, machine.as_ref())).map_err(EngineError::from)?;
     let access = access.ok_or_else(|| EngineError::NotRunning(primary.clone()))?;
     let changed = cx.kubeconfig().put(&cx.name, &access)?;
     let path = cx.kubeconfig().file(&cx.name).path().display().to_string();

@@ -56,13 +56,14 @@ impl Wanted {
             .iter()
             .filter_map(|option| parsed(&mut problems, Some(option), str::parse))
             .collect();
-        let is_range =
-            |option: &&ExtraOption| option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR;
+        let is_range = |option: &&ExtraOption| {
+            option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR
+        };
         if let Some(option) = extra_config.iter().find(is_range) {
             network.pod_subnet = parsed(&mut problems, Some(option.value()), parse_range);
         }
-        let feature_gates =
-            parsed(&mut problems, args.feature_gates.as_deref(), str::parse::<FeatureGates>).unwrap_or_default();
+        let feature_gates = parsed(&mut problems, args.feature_gates.as_deref(), str::parse::<FeatureGates>)
+            .unwrap_or_default();
         let bad_address = |text: &str| SpecError::BadAddress { given: text.to_owned() };
         let ips = args
             .apiserver_ips
@@ -114,7 +115,10 @@ impl Wanted {
                 "DNS domain",
                 network.dns_domain != plain.dns_domain && network.dns_domain != known.network.dns_domain,
             ),
-            ("extra configuration", !asked.extra_config.is_empty() && asked.extra_config != known.extra_config),
+            (
+                "extra configuration",
+                !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
+            ),
             ("feature gates", !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates),
             ("API server names", !asked.api_server.is_empty() && asked.api_server != known.api_server),
         ];
