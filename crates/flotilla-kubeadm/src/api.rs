@@ -60,6 +60,13 @@ pub(crate) async fn serves(client: &Client) -> Result<bool, kube::Error> {
     exists(&Api::<Namespace>::all(client.clone()), SYSTEM).await
 }
 
+/// Whether the API server is through with something that it does after its start; an error while it is not.
+pub(crate) async fn is_done(client: &Client, hook: &str) -> Result<(), kube::Error> {
+    let request = http::Request::get(format!("/readyz/poststarthook/{hook}")).body(Vec::new());
+    let request = request.expect("the hooks' names are ours");
+    client.request_text(request).await.map(drop)
+}
+
 /// Whether there is an object of that name.
 pub(crate) async fn exists<K>(api: &Api<K>, name: &str) -> Result<bool, kube::Error>
 where

@@ -15,6 +15,7 @@ use crate::corefile;
 use crate::credentials::{self, Credentials};
 use crate::files::{ADMIN_CONF, KUBELET_CERTIFICATE, KUBELET_CONF};
 use crate::missing::{self, Missing, Part};
+use crate::namespace;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node};
 use crate::yaml;
@@ -55,9 +56,15 @@ pub(crate) async fn complete(
         return Ok(Outcome::Kept);
     }
     let this = Completion { client, credentials, missing, cluster, node, machine, cancelled };
-    let pieces =
-        tokio::join!(this.settings(), this.tokens(), this.kube_proxy(), this.dns(), this.of_the_node(),);
-    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4)?;
+    let pieces = tokio::join!(
+        this.settings(),
+        this.tokens(),
+        this.kube_proxy(),
+        this.dns(),
+        this.default_namespace(),
+        this.of_the_node(),
+    );
+    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4).and(pieces.5)?;
     this.rotation().await?;
     this.wait_for_rights().await?;
     Ok(Outcome::Done)
@@ -107,6 +114,21 @@ impl Completion<'_> {
         Ok(())
     }
 
+    /// What the first pods need, before there are controllers.
+    async fn default_namespace(&self) -> Result<(), BootstrapError> {
+        if !self.missing.has(Part::DefaultNamespace) {
+            return Ok(());
+        }
+        let authority = self.credentials.authority_pem()?;
+        let patience = Patience::new("the namespace default", RIGHTS, self.cancelled);
+        loop {
+            match namespace::prepare(&self.client, &authority).await {
+                Ok(()) => return Ok(()),
+                Err(error) => patience.pause(POLL, &[api::in_one_line(&error)]).await?,
+            }
+        }
+    }
+
     /// Controllers and scheduler start only now: the API server refuses their mirror pods as long as their node is
     /// unknown, and the kubelet tries again a minute later.
     async fn of_the_node(&self) -> Result<(), BootstrapError> {
@@ -145,8 +167,21 @@ impl Completion<'_> {
         patched.map(drop).map_err(cannot(format!("give node {name} its pod range {range}")))
     }
 
+    /// Waits until the API server has made the roles of its own components. One that asks to be the leader before is
+    /// refused, and asks again only seconds later.
+    async fn wait_for_roles(&self) -> Result<(), BootstrapError> {
+        let patience = Patience::new("the API server's own roles", RIGHTS, self.cancelled);
+        loop {
+            match api::is_done(&self.client, "rbac/bootstrap-roles").await {
+                Ok(()) => return Ok(()),
+                Err(error) => patience.pause(POLL, &[api::in_one_line(&error)]).await?,
+            }
+        }
+    }
+
     async fn controller_manager(&self) -> Result<(), BootstrapError> {
         if self.missing.has(Part::ControllerManager) {
+            self.wait_for_roles().await?;
             phase::controller_manager(self.machine).await?;
         }
         Ok(())
@@ -154,6 +189,7 @@ impl Completion<'_> {
 
     async fn scheduler(&self) -> Result<(), BootstrapError> {
         if self.missing.has(Part::Scheduler) {
+            self.wait_for_roles().await?;
             phase::scheduler(self.machine).await?;
         }
         Ok(())

@@ -88,6 +88,12 @@ impl Credentials {
         })
     }
 
+    /// The authority's certificate as text, as pods are given it.
+    pub(crate) fn authority_pem(&self) -> Result<String, BootstrapError> {
+        let access = self.access(String::new()).map_err(unreadable)?;
+        Ok(String::from_utf8_lossy(&access.ca_pem).into_owned())
+    }
+
     fn access(&self, server: String) -> Result<ApiAccess, CredentialsError> {
         let decode = |what, text: &str| {
             let encoding = |source| CredentialsError::Encoding { path: self.path, what, source };

@@ -23,6 +23,7 @@ mod files;
 mod init;
 pub mod kubeconfig;
 mod missing;
+mod namespace;
 mod patience;
 mod pause;
 mod phase;

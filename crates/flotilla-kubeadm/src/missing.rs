@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use crate::api::{self, QUICK, SYSTEM, cannot, exists};
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
 use crate::phase::run;
-use crate::{corefile, credentials};
+use crate::{corefile, credentials, namespace};
 
 /// A look at a cluster takes no longer.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,6 +30,8 @@ pub(crate) enum Part {
     Dns,
     /// The host's names in the cluster's DNS.
     HostNames,
+    /// What a pod in the namespace default needs.
+    DefaultNamespace,
     /// The node object's pod range.
     PodRange,
     /// The node's labels and the administrator's rights.
@@ -56,6 +58,7 @@ struct Found {
     kube_proxy: bool,
     dns: bool,
     administrators: bool,
+    default_namespace: bool,
     corefile: Option<String>,
     node: Option<KubeNode>,
 }
@@ -95,16 +98,17 @@ impl Found {
         let cluster_bindings = Api::<ClusterRoleBinding>::all(client.clone());
         let nodes = Api::<KubeNode>::all(client.clone());
         let name = node.spec.name.to_string();
-        let (settings, tokens, kube_proxy, dns, administrators, corefile, node) = tokio::try_join!(
+        let (settings, tokens, kube_proxy, dns, administrators, default_namespace, corefile, node) = tokio::try_join!(
             exists(&system, "kubeadm:kubelet-config"),
             exists(&public, "kubeadm:bootstrap-signer-clusterinfo"),
             exists(&system, "kube-proxy"),
             exists(&services, "kube-dns"),
             exists(&cluster_bindings, "kubeadm:cluster-admins"),
+            namespace::can_have_pods(client),
             corefile(client),
             nodes.get_opt(&name),
         )?;
-        Ok(Self { settings, tokens, kube_proxy, dns, administrators, corefile, node })
+        Ok(Self { settings, tokens, kube_proxy, dns, administrators, default_namespace, corefile, node })
     }
 
     fn missing(&self, cluster: &Cluster, node: &Node) -> BTreeSet<Part> {
@@ -121,6 +125,7 @@ impl Found {
             (Part::KubeProxy, !self.kube_proxy),
             (Part::Dns, !self.dns),
             (Part::HostNames, !self.dns || without_names),
+            (Part::DefaultNamespace, !self.default_namespace),
             (Part::PodRange, range != Some(node.pod_range.to_string().as_str())),
             (Part::Role, !is_marked || !self.administrators),
         ])

@@ -7,7 +7,7 @@ use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::{BootstrapError, Cmd, Condition, Machine};
 use flotilla_spec::WantedPower;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, ServiceAccount};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -40,11 +40,12 @@ pub(crate) async fn wait(
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
     let patience = Patience::new(format!("what was waited for ({})", names.join(", ")), limit, cancelled);
+    let booted = boot_time(machine).await;
     let mut seen = Vec::new();
     for condition in conditions {
         loop {
             seen.clear();
-            match problems(*condition, &client, cluster, machine).await {
+            match problems(*condition, &client, cluster, machine, booted).await {
                 Ok(problems) if problems.is_empty() => break,
                 Ok(problems) => seen.extend(problems),
                 Err(error) => seen.push(api::in_one_line(&error)),
@@ -61,6 +62,7 @@ async fn problems(
     client: &Client,
     cluster: &Cluster,
     machine: &dyn Machine,
+    booted: Option<i64>,
 ) -> Result<Vec<String>, kube::Error> {
     let everything = ListParams::default();
     match condition {
@@ -68,7 +70,9 @@ async fn problems(
         Condition::NodeReady => {
             let nodes = Api::<Node>::all(client.clone()).list(&everything).await?.items;
             let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
-            Ok(wanted.filter_map(|node| node_problem(node.name.as_ref(), &nodes)).collect())
+            let since = |name: &str| booted.filter(|_| name == machine.name().as_ref());
+            let problem = |name: &str| node_problem(name, since(name), &nodes);
+            Ok(wanted.filter_map(|node| problem(node.name.as_ref())).collect())
         }
         Condition::DefaultServiceAccount => {
             let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
@@ -90,18 +94,30 @@ async fn problems(
     }
 }
 
+/// When the machine was turned on, in seconds. What a node said of itself before that is of an earlier life.
+async fn boot_time(machine: &dyn Machine) -> Option<i64> {
+    let made_at_boot = Cmd::new(["stat", "-c", "%Y", "/run/flotilla/init.sock"]);
+    machine.exec().run(made_at_boot).await.ok()?.text().parse().ok()
+}
+
 async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error> {
     let request = http::Request::get("/readyz").body(Vec::new()).expect("a path alone is a request");
     let answer = client.request_text(request).await?;
     Ok(if answer == "ok" { Vec::new() } else { answer.lines().map(str::to_owned).collect() })
 }
 
-fn node_problem(name: &str, nodes: &[Node]) -> Option<String> {
+/// `since` is when the node was turned on, if that is known.
+fn node_problem(name: &str, since: Option<i64>, nodes: &[Node]) -> Option<String> {
     let Some(node) = nodes.iter().find(|node| node.name_any() == name) else {
         return Some(format!("node {name} is not registered"));
     };
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_old = |ready: &NodeCondition| {
+        let heartbeat = ready.last_heartbeat_time.as_ref().map(|time| time.0.as_second());
+        since.is_some_and(|since| heartbeat.is_none_or(|heartbeat| heartbeat < since))
+    };
     match conditions.find(|condition| condition.type_ == "Ready") {
+        Some(ready) if is_old(ready) => Some(format!("node {name} has not reported since it was turned on")),
         Some(ready) if ready.status == "True" => None,
         Some(ready) => Some(format!(
             "node {name} is not Ready: {}",

@@ -24,6 +24,7 @@ fn everything() -> Found {
         kube_proxy: true,
         dns: true,
         administrators: true,
+        default_namespace: true,
         corefile: corefile::with_host_names(corefile, cluster().gateway()),
         node: Some(serde_json::from_value(node).unwrap()),
     }
@@ -42,6 +43,7 @@ fn a_bare_api_server_lacks_everything_that_is_in_the_api() {
         Part::KubeProxy,
         Part::Dns,
         Part::HostNames,
+        Part::DefaultNamespace,
         Part::PodRange,
         Part::Role,
     ];

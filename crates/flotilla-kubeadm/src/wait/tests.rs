@@ -52,11 +52,24 @@ fn a_node_is_ready_when_it_says_so() {
         object(json!({"metadata": {"name": "demo"}, "status": {"conditions": conditions}}))
     };
     let ready = node(json!([{"type": "Ready", "status": "True"}]));
-    assert_eq!(node_problem("demo", &[ready]), None);
+    assert_eq!(node_problem("demo", None, &[ready]), None);
     let not = node(json!([{"type": "Ready", "status": "False", "message": "cni plugin not initialized"}]));
-    assert_eq!(node_problem("demo", &[not]).unwrap(), "node demo is not Ready: cni plugin not initialized");
-    assert_eq!(node_problem("demo", &[node(json!([]))]).unwrap(), "node demo has not reported yet");
-    assert_eq!(node_problem("demo", &[]).unwrap(), "node demo is not registered");
+    assert_eq!(
+        node_problem("demo", None, &[not]).unwrap(),
+        "node demo is not Ready: cni plugin not initialized"
+    );
+    assert_eq!(node_problem("demo", None, &[node(json!([]))]).unwrap(), "node demo has not reported yet");
+    assert_eq!(node_problem("demo", None, &[]).unwrap(), "node demo is not registered");
+}
+
+#[test]
+fn what_a_node_said_in_an_earlier_life_does_not_count() {
+    let beat = "2026-11-16T22:00:00Z";
+    let ready = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]);
+    let nodes: [Node; 1] = [object(json!({"metadata": {"name": "demo"}, "status": {"conditions": ready}}))];
+    let heartbeat = 1_794_866_400;
+    assert_eq!(node_problem("demo", Some(heartbeat), &nodes), None);
+    assert!(node_problem("demo", Some(heartbeat + 1), &nodes).is_some());
 }
 
 #[test]
