@@ -101,6 +101,11 @@ impl Driver for Native {
         self.blocking(move |native| native.make_network(&cluster)).await
     }
 
+    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.tell_all_nodes(&cluster)).await
+    }
+
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
         let cluster = cluster.clone();
         self.blocking(move |native| native.find_machines(&cluster)).await

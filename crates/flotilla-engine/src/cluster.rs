@@ -25,6 +25,10 @@ pub struct HandedOut {
     pub pod_subnet: Ipv4Net,
     /// Each node's number, from 1: its address and its pod range follow from it.
     pub nodes: BTreeMap<NodeName, u32>,
+    /// The highest number that was ever handed out: a number that became free is not given to another node, as long as
+    /// there are others.
+    #[serde(default)]
+    pub highest: u32,
     /// The digest of the bundle that nodes are made from.
     pub bundle: String,
 }
@@ -44,6 +48,35 @@ pub const API_NAME: &str = "control-plane.flotilla.internal";
 pub const HOST_NAMES: [&str; 2] = ["host.flotilla.internal", "host.minikube.internal"];
 pub const API_PORT: u16 = 6443;
 
+impl HandedOut {
+    /// The number for the next node; none if the subnet or the pods' is used up.
+    pub fn next_number(&self, pod_prefix: u8) -> Option<u32> {
+        let fits = |number: &u32| {
+            network::node_address(self.subnet, *number).is_some()
+                && network::pod_range(self.pod_subnet, pod_prefix, *number).is_some()
+        };
+        let highest = self.nodes.values().copied().max().unwrap_or(0).max(self.highest);
+        let is_free = |number: &u32| !self.nodes.values().any(|taken| taken == number);
+        Some(highest + 1).filter(fits).or_else(|| (1..=highest).filter(fits).find(is_free))
+    }
+
+    /// Gives a node a number, if it has none.
+    pub fn hand_out(&mut self, node: &NodeName, pod_prefix: u8) -> Option<u32> {
+        if let Some(number) = self.nodes.get(node) {
+            return Some(*number);
+        }
+        let number = self.next_number(pod_prefix)?;
+        self.nodes.insert(node.clone(), number);
+        self.highest = self.highest.max(number);
+        Some(number)
+    }
+
+    /// Takes a node's number back.
+    pub fn take_back(&mut self, node: &NodeName) {
+        self.highest = self.highest.max(self.nodes.remove(node).unwrap_or(0));
+    }
+}
+
 impl Cluster {
     pub fn name(&self) -> &ClusterName {
         &self.spec.name
@@ -60,6 +93,11 @@ impl Cluster {
             address: network::node_address(self.handed_out.subnet, number)?,
             pod_range: network::pod_range(self.handed_out.pod_subnet, prefix, number)?,
         })
+    }
+
+    /// All nodes of the spec, with their addresses.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.spec.nodes.iter().filter_map(|node| self.node(&node.name))
     }
 
     /// The node that others are made from.

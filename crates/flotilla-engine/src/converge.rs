@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
 use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
-use crate::port::{Bootstrapper, Changed, Condition, Driver, Kubeconfig, KubernetesState, Machine, Power};
+use crate::port::{Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Power};
 use crate::store::ClusterStore;
 
 /// What a change needs.
@@ -74,8 +74,15 @@ impl Engine<'_> {
                 published = self.kubeconfig.has(cluster.name(), &access)?;
             }
         }
+        let mut joined = BTreeSet::new();
+        for (name, machine) in machines {
+            let is_on = machine.state().power == Power::On;
+            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await {
+                joined.insert(name.clone());
+            }
+        }
         let machines = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
-        Ok(Observed { network, machines, kubernetes, published })
+        Ok(Observed { network, machines, kubernetes, joined, published })
     }
 
     /// The plan that `start` would do.
@@ -92,12 +99,7 @@ impl Engine<'_> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
-        let work = Work {
-            name: cluster.name(),
-            cluster: Some(cluster),
-            limit: wait.limit,
-            machines: Mutex::new(machines),
-        };
+        let work = Work { limit: wait.limit, ..Work::on(cluster, machines) };
         self.apply(&plan, &work).await?;
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
     }
@@ -109,14 +111,40 @@ impl Engine<'_> {
         let published = !keep_context && self.kubeconfig.is_current(cluster.name())?;
         let observed = Observed { machines: states, published, ..Observed::nothing() };
         let plan = plan::stop(cluster, &observed);
-        let work = Work {
-            name: cluster.name(),
-            cluster: Some(cluster),
-            limit: Duration::MAX,
-            machines: Mutex::new(machines),
-        };
-        self.apply(&plan, &work).await?;
+        self.apply(&plan, &Work::on(cluster, machines)).await?;
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
+    }
+
+    /// Turns some nodes off, emptied before if that is wanted.
+    pub async fn stop_nodes(
+        &self,
+        cluster: &Cluster,
+        nodes: &[NodeName],
+        drain: Option<Drain>,
+    ) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let states = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
+        let observed = Observed { machines: states, ..Observed::nothing() };
+        let plan = plan::stop_nodes(&observed, nodes, drain);
+        self.apply(&plan, &Work::on(cluster, machines)).await?;
+        Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
+    }
+
+    /// Takes nodes out of the cluster. Where the API cannot be asked, only their machines are removed, and that is told.
+    pub async fn remove_nodes(
+        &self,
+        cluster: &Cluster,
+        nodes: &[NodeName],
+        drain: Drain,
+    ) -> Result<(), EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let observed = self.observe_with(cluster, &machines).await?;
+        let reachable = observed.kubernetes >= KubernetesState::Partial;
+        if !reachable {
+            let text = "the API does not answer: the nodes' pods are not moved, and the cluster still lists them".into();
+            self.reporter.report(Event::Warning { text });
+        }
+        self.apply(&plan::remove_nodes(nodes, drain, reachable), &Work::on(cluster, machines)).await
     }
 
     /// Removes everything that belongs to the name.
@@ -194,6 +222,25 @@ impl Engine<'_> {
                 work.put(machine);
                 Ok(Outcome::Done)
             }
+            Action::Routes => Ok(outcome(self.driver.ensure_routes(work.cluster()?).await?)),
+            Action::Join(node) => {
+                let (cluster, node, machine) = work.at(node)?;
+                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
+                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), primary.as_ref()).await?)
+            }
+            Action::Drain(node, how) => {
+                let cluster = work.cluster()?;
+                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
+                self.bootstrapper.drain(cluster, node, primary.as_ref(), *how).await?;
+                Ok(Outcome::Done)
+            }
+            Action::Leave(node) => {
+                let cluster = work.cluster()?;
+                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
+                self.bootstrapper.forget(cluster, node, primary.as_ref()).await?;
+                Ok(Outcome::Done)
+            }
+            Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
             Action::StartApi(node) => {
                 let (cluster, node, machine) = work.at(node)?;
                 Ok(self.bootstrapper.start_api(cluster, &node, machine.as_ref()).await?)
@@ -236,6 +283,12 @@ impl Engine<'_> {
 }
 
 impl<'a> Work<'a> {
+    /// Something that has no time limit of its own.
+    fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
+        let (name, limit) = (cluster.name(), Duration::MAX);
+        Self { name, cluster: Some(cluster), limit, machines: Mutex::new(machines) }
+    }
+
     fn cluster(&self) -> Result<&'a Cluster, EngineError> {
         self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
     }

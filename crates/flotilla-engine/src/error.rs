@@ -21,6 +21,8 @@ pub enum EngineError {
     NoNode { cluster: ClusterName, node: String },
     #[error("node {0} is not running")]
     NotRunning(NodeName),
+    #[error("cluster {cluster} would have no control plane left")]
+    LastControlPlane { cluster: ClusterName },
     #[error("cluster {cluster} is there already, with another {what}")]
     Different { cluster: ClusterName, what: String },
     #[error("another command changes cluster {cluster}{}", held_by(.holder.as_ref()))]
@@ -81,6 +83,7 @@ impl Explain for EngineError {
             Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
@@ -117,6 +120,9 @@ impl Explain for EngineError {
             Self::NotRunning(_) => vec!["start it with `flotilla start`".into()],
             Self::Different { .. } => {
                 vec!["delete it first with `flotilla delete`, or give another name with -p".into()]
+            }
+            Self::LastControlPlane { .. } => {
+                vec!["`flotilla delete` removes the whole cluster".into()]
             }
             Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
             Self::Damaged { .. } => {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_spec::{ClusterName, NodeName, WantedPower};
+use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role, WantedPower};
 
 use crate::cluster::Cluster;
-use crate::port::{Condition, KubernetesState, MachineState, Power};
+use crate::port::{Condition, Drain, KubernetesState, MachineState, Power};
 
 /// What there is of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Observed {
     pub machines: BTreeMap<NodeName, MachineState>,
     /// Of the primary control plane.
     pub kubernetes: KubernetesState,
+    /// The machines that are members of the cluster already, of those that are on.
+    pub joined: BTreeSet<NodeName>,
     /// The person's kubeconfig has the way to it, and it is the current one.
     pub published: bool,
 }
@@ -26,6 +28,7 @@ impl Observed {
             network: false,
             machines: BTreeMap::new(),
             kubernetes: KubernetesState::Silent,
+            joined: BTreeSet::new(),
             published: false,
         }
     }
@@ -44,12 +47,19 @@ impl Observed {
 pub enum Action {
     Network,
     Machine(NodeName),
+    /// Every node learns of all others.
+    Routes,
     StartApi(NodeName),
     Complete(NodeName),
     Unpause(NodeName),
+    Join(NodeName),
     Publish,
     Wait(BTreeSet<Condition>),
+    Drain(NodeName, Drain),
     Stop(NodeName),
+    /// Out of the cluster's list.
+    Leave(NodeName),
+    RemoveMachine(NodeName),
     Deselect,
     Unpublish,
     RemoveAll,
@@ -121,6 +131,22 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         let title = "setting up the cluster: DNS, proxy, controllers, scheduler".to_owned();
         ready.push(Some(plan.add(Action::Complete(primary.clone()), title, &[machine, api], 900)));
     }
+    let cluster_is_up = ready.clone();
+    for node in workers(cluster) {
+        if !observed.joined.contains(&node.name) {
+            let title = format!("joining node {}", node.name);
+            let after: Vec<_> =
+                cluster_is_up.iter().copied().chain([machines.get(&node.name).copied()]).collect();
+            ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, 2500)));
+        }
+    }
+    // Nodes that run while others come have to be told.
+    let others_run = cluster.spec.nodes.iter().any(|node| observed.is_on(&node.name));
+    if others_run && cluster.spec.nodes.len() > 1 && !machines.is_empty() {
+        let after: Vec<_> = machines.values().copied().map(Some).collect();
+        let title = "telling the nodes the way to each other".to_owned();
+        ready.push(Some(plan.add(Action::Routes, title, &after, 30)));
+    }
     if !observed.published {
         let title = format!("adding {name} to your kubeconfig");
         ready.push(Some(plan.add(Action::Publish, title, &[machine, api], 20)));
@@ -128,6 +154,40 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     if !wait.is_empty() {
         let title = format!("waiting for {}", listed(wait));
         plan.add(Action::Wait(wait.clone()), title, &ready, 2500);
+    }
+    plan
+}
+
+/// The nodes that are to run and are no control planes.
+fn workers(cluster: &Cluster) -> impl Iterator<Item = &NodeSpec> {
+    let nodes = cluster.spec.nodes.iter();
+    nodes.filter(|node| node.role == Role::Worker && node.power == WantedPower::Running)
+}
+
+/// Turns some nodes off, each emptied before if that is wanted; the others go on.
+pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], drain: Option<Drain>) -> Plan {
+    let mut plan = Plan::default();
+    for node in nodes.iter().filter(|node| observed.is_on(node)) {
+        let drained = drain.map(|how| {
+            plan.add(Action::Drain(node.clone(), how), format!("draining node {node}"), &[], 3000)
+        });
+        plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &[drained], 1500);
+    }
+    plan
+}
+
+/// Takes nodes out of the cluster: emptied, off the list, machine and data gone. `reachable`: the API answers.
+pub fn remove_nodes(nodes: &[NodeName], drain: Drain, reachable: bool) -> Plan {
+    let mut plan = Plan::default();
+    for node in nodes {
+        let left = reachable.then(|| {
+            let title = format!("draining node {node}");
+            let drained = plan.add(Action::Drain(node.clone(), drain), title, &[], 3000);
+            let title = format!("taking node {node} off the cluster's list");
+            plan.add(Action::Leave(node.clone()), title, &[Some(drained)], 50)
+        });
+        let title = format!("removing the machine of node {node}");
+        plan.add(Action::RemoveMachine(node.clone()), title, &[left], 200);
     }
     plan
 }
@@ -162,6 +222,11 @@ fn name_of(action: &Action) -> String {
     match action {
         Action::Network => "network".into(),
         Action::Machine(node) => format!("machine/{node}"),
+        Action::Routes => "routes".into(),
+        Action::Join(node) => format!("join/{node}"),
+        Action::Drain(node, _) => format!("drain/{node}"),
+        Action::Leave(node) => format!("leave/{node}"),
+        Action::RemoveMachine(node) => format!("remove/{node}"),
         Action::StartApi(node) => format!("api/{node}"),
         Action::Complete(_) => "complete".into(),
         Action::Unpause(node) => format!("unpause/{node}"),

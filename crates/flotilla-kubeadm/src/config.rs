@@ -9,7 +9,7 @@ use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
 use flotilla_spec::{Component, Role};
 use serde_json::{Map, Value, json};
 
-use crate::files::{CRI_SOCKET, PATCHES};
+use crate::files::{CRI_SOCKET, DISCOVERY, PATCHES};
 use crate::yaml;
 
 mod patches;
@@ -34,14 +34,56 @@ pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
     documents.each_ref().map(yaml::document).join("---\n")
 }
 
-fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
+/// The configuration of `kubeadm join` for a worker.
+pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: String) -> String {
+    yaml::document(&json!({
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "JoinConfiguration",
+        "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": token},
+        "nodeRegistration": registration(cluster, node),
+    }))
+}
+
+/// How a kubelet registers its node.
+fn registration(cluster: &Cluster, node: &Node) -> Value {
     let mut kubelet = Arguments::new();
     kubelet.set("node-ip", node.address.to_string());
+    // Kubernetes lets no node give itself labels of Kubernetes' own: those are for the administrator.
+    let own: Vec<_> = node
+        .spec
+        .labels
+        .iter()
+        .filter(|(key, _)| !key.split('/').next().is_some_and(|prefix| prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io")))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !own.is_empty() {
+        kubelet.set("node-labels", own.join(","));
+    }
     kubelet.set_all(cluster, Component::Kubelet);
+    let taints: Vec<_> = node
+        .spec
+        .taints
+        .iter()
+        .map(|taint| json!({"key": taint.key(), "value": taint.value(), "effect": taint.effect()}))
+        .collect();
+    json!({
+        "name": node.spec.name.to_string(),
+        "criSocket": CRI_SOCKET,
+        // kubeadm's own images are in the bundle. What people's pods pull is none of its business.
+        "imagePullPolicy": "Never",
+        "kubeletExtraArgs": kubelet.into_value(),
+        // None by default: control planes run people's pods too, as with minikube.
+        "taints": taints,
+    })
+}
+
+fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
     let ignored: Vec<_> = options(cluster, Component::Kubeadm)
         .filter(|(key, _)| *key == IGNORE_PREFLIGHT_ERRORS)
         .flat_map(|(_, value)| value.split(','))
         .collect();
+    let mut registration = registration(cluster, node);
+    registration["ignorePreflightErrors"] = json!(ignored);
     json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "InitConfiguration",
@@ -49,16 +91,7 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
         // is given a token of its own, and the controller manager removes the old ones.
         "bootstrapTokens": [{"ttl": "1s"}],
         "localAPIEndpoint": {"advertiseAddress": node.address, "bindPort": API_PORT},
-        "nodeRegistration": {
-            "name": node.spec.name.to_string(),
-            "criSocket": CRI_SOCKET,
-            // kubeadm's own images are in the bundle. What people's pods pull is none of its business.
-            "imagePullPolicy": "Never",
-            "ignorePreflightErrors": ignored,
-            "kubeletExtraArgs": kubelet.into_value(),
-            // Control planes run people's pods too, as with minikube.
-            "taints": [],
-        },
+        "nodeRegistration": registration,
         "patches": {"directory": PATCHES},
     })
 }

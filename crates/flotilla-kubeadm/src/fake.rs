@@ -24,6 +24,7 @@ nodes:
         subnet: subnet.parse().unwrap(),
         pod_subnet: "10.244.0.0/16".parse().unwrap(),
         nodes: BTreeMap::from([(spec.nodes[0].name.clone(), 1)]),
+        highest: 0,
         bundle: "sha256:0".to_owned(),
     };
     Cluster { spec, handed_out }

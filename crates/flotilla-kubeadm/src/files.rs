@@ -16,5 +16,9 @@ pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-clien
 
 /// There since the API answered for the first time: from then on `kubeadm init` is not run again.
 pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
+/// The same for a worker: there since its `kubeadm join` was finished.
+pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
+/// Where a joining node finds the API, and whom it trusts.
+pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";
 /// There while `pause` holds.
 pub(crate) const PAUSED: &str = "/var/lib/flotilla/paused";

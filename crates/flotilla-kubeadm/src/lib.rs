@@ -17,16 +17,19 @@ mod complete;
 pub mod config;
 mod corefile;
 mod credentials;
+mod drain;
 #[cfg(test)]
 mod fake;
 mod files;
 mod init;
+mod join;
 pub mod kubeconfig;
 mod missing;
 mod namespace;
 mod patience;
 mod pause;
 mod phase;
+mod token;
 mod wait;
 mod yaml;
 
@@ -37,7 +40,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{ApiAccess, BootstrapError, Bootstrapper, Condition, KubernetesState, Machine};
+use flotilla_engine::port::{
+    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Machine,
+};
+use flotilla_spec::NodeName;
 
 use patience::Cancelled;
 
@@ -82,6 +88,39 @@ impl Bootstrapper for Kubeadm {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError> {
         complete::complete(cluster, node, machine, &self.cancelled).await
+    }
+
+    async fn has_joined(&self, machine: &dyn Machine) -> bool {
+        join::has_joined(machine).await
+    }
+
+    async fn join(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+        primary: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError> {
+        join::join(cluster, node, machine, primary, &self.cancelled).await
+    }
+
+    async fn drain(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+        how: Drain,
+    ) -> Result<(), BootstrapError> {
+        drain::drain(cluster, node.as_ref(), primary, how, &self.cancelled).await
+    }
+
+    async fn forget(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        join::forget(cluster, node.as_ref(), primary).await
     }
 
     async fn wait(

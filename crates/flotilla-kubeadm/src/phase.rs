@@ -57,6 +57,11 @@ pub(crate) async fn mark_control_plane(machine: &dyn Machine) -> Result<(), Boot
     init_phase(machine, "mark the control plane", &["mark-control-plane"]).await
 }
 
+/// Joins a worker. Without the preflight checks, as with [`init`].
+pub(crate) async fn join(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    kubeadm(machine, "join the cluster", &["join", "--config", CONFIG, "--skip-phases=preflight"]).await
+}
+
 async fn init_phase(
     machine: &dyn Machine,
     action: &'static str,

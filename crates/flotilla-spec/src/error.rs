@@ -65,6 +65,15 @@ pub enum SpecError {
     #[error("{given:?} is not a feature with true or false")]
     FeatureGate { given: String },
 
+    #[error("{given:?} is not a label")]
+    Label { given: String },
+    #[error("{given:?} is not a taint")]
+    Taint { given: String },
+    #[error("the subnet has no address left for another node")]
+    NoAddressLeft,
+    #[error("the cluster needs at least one node")]
+    NoNodes,
+
     #[error("two nodes have the name {name}")]
     DuplicateNode { name: NodeName },
     #[error("the cluster has no control plane")]
@@ -127,6 +136,10 @@ impl SpecError {
                 Some("write an address and a prefix, for instance `10.0.0.0/24`".to_owned())
             }
             Self::NoFreeRange { .. } => Some("name one with --subnet or --pod-subnet".to_owned()),
+            Self::Label { .. } => Some("write `key=value`, with commas between several".to_owned()),
+            Self::Taint { .. } => {
+                Some("write `key=value:NoSchedule`, PreferNoSchedule or NoExecute".to_owned())
+            }
             Self::HostBits { range, .. } => Some(format!("write `{range}`")),
             Self::Taken { .. } => {
                 Some("choose another range, or leave it out to have a free one chosen".to_owned())

@@ -11,6 +11,7 @@ pub mod model;
 pub mod name;
 pub mod network;
 pub mod quantity;
+pub mod registration;
 mod text;
 pub mod version;
 
@@ -20,4 +21,5 @@ pub use model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec, Role, WantedPo
 pub use name::{ClusterName, NodeName};
 pub use network::{NetworkSpec, RangeUse};
 pub use quantity::{Cpus, HostSize, Memory};
+pub use registration::{Labels, Taint};
 pub use version::KubernetesVersion;

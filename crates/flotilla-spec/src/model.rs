@@ -10,8 +10,8 @@ use crate::document::{self, Document};
 use crate::name::is_dns_name;
 use crate::quantity::{self, MIB};
 use crate::{
-    ClusterName, Cpus, ExtraOption, FeatureGates, HostSize, KubernetesVersion, Memory, NetworkSpec, NodeName,
-    SpecError,
+    ClusterName, Cpus, ExtraOption, FeatureGates, HostSize, KubernetesVersion, Labels, Memory, NetworkSpec,
+    NodeName, SpecError, Taint,
 };
 
 /// Below it the node's own programs do not fit: their anonymous memory alone is 390 MB and 70 MB.
@@ -90,11 +90,30 @@ pub struct NodeSpec {
     /// Bytes. Drivers whose machines have disks of their own make one of this size.
     #[serde(default, with = "quantity::disk", skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
+    /// Set when it registers.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
     #[serde(default)]
     pub power: WantedPower,
 }
 
 impl NodeSpec {
+    /// One without limits, labels or taints, that is to run.
+    pub fn plain(name: NodeName, role: Role) -> Self {
+        Self {
+            name,
+            role,
+            cpus: Cpus::default(),
+            memory: Memory::default(),
+            disk: None,
+            labels: Labels::default(),
+            taints: Vec::new(),
+            power: WantedPower::Running,
+        }
+    }
+
     fn problems(&self, host: &HostSize) -> Vec<SpecError> {
         let node = &self.name;
         let mut findings = Vec::new();
@@ -195,14 +214,7 @@ mod tests {
     const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
 
     fn node(name: &str, role: Role) -> NodeSpec {
-        NodeSpec {
-            name: name.parse().unwrap(),
-            role,
-            cpus: Cpus::default(),
-            memory: Memory::default(),
-            disk: None,
-            power: WantedPower::Running,
-        }
+        NodeSpec::plain(name.parse().unwrap(), role)
     }
 
     fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {

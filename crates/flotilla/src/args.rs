@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod cluster;
+mod node;
 
 pub(crate) use cluster::{
     DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs,
     StatusArgs, StopArgs,
+};
+pub(crate) use node::{
+    NodeAddArgs, NodeCommand, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeStartArgs, NodeStopArgs,
 };
 
 /// A real multi-node Kubernetes cluster on your own machine, in seconds
@@ -46,6 +50,17 @@ pub(crate) enum Command {
     /// Thaw what `pause` froze
     #[command(after_help = "Examples:\n  flotilla unpause\n  flotilla unpause -p demo")]
     Unpause(PauseArgs),
+    /// Manage the nodes of a cluster, while it runs
+    #[command(
+        subcommand,
+        alias = "worker",
+        after_help = "Examples:\n  \
+        flotilla node add                    one more worker\n  \
+        flotilla node list\n  \
+        flotilla node stop m02               it stays in the cluster, NotReady\n  \
+        flotilla node delete m02             drained, removed, gone"
+    )]
+    Node(NodeCommand),
     Kubectl(KubectlArgs),
     Ssh(SshArgs),
     Logs(LogsArgs),
@@ -234,6 +249,7 @@ impl Cli {
             Command::Delete(args) => args.output,
             Command::Pause(args) | Command::Unpause(args) => args.output,
             Command::Ip(args) => args.output,
+            Command::Node(command) => return command.output(),
             Command::Doctor(output) | Command::UpdateContext(output) => *output,
             Command::Completion(_) | Command::Kubectl(_) | Command::Ssh(_) | Command::Logs(_) => {
                 return Output::Text;

@@ -7,6 +7,7 @@ mod doctor;
 mod ip;
 mod kubectl;
 mod logs;
+mod node;
 mod pause;
 mod ssh;
 mod start;
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),
         Command::Pause(args) => pause::pause(&cx()?, &args).map(done),
         Command::Unpause(args) => pause::unpause(&cx()?, &args).map(done),
+        Command::Node(command) => node::run(&cx()?, command),
         Command::Kubectl(args) => kubectl::run(&cx()?, args).map(done),
         Command::Ssh(args) => ssh::run(&cx()?, args).map(done),
         Command::Logs(args) => logs::run(&cx()?, &args).map(done),

@@ -4,6 +4,9 @@ mod bars;
 mod events;
 mod lines;
 mod pace;
+mod template;
+
+pub(crate) use template::fill_in;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};

@@ -7,8 +7,9 @@ use std::time::Duration;
 use flotilla_engine::port::{Changed, Machine};
 use flotilla_engine::{Cluster, Node};
 use flotilla_linux::cgroup::{Group, Limits};
+use flotilla_linux::enter::Files;
 use flotilla_linux::machine::{self, Capacity, Spec};
-use flotilla_linux::net::{Net, NetError, Veth};
+use flotilla_linux::net::{self, Net, NetError, Veth};
 use flotilla_linux::process;
 use flotilla_linux::sandbox::Bind;
 use flotilla_node::stage::{Boot, STAGE_INIT};
@@ -124,7 +125,29 @@ impl Native {
             inside.ensure_address(LINK, Ipv4Net::from(cluster.virtual_ip())).map_err(failed)?;
         }
         host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
+        tell_routes(&inside, cluster, node).map_err(failed)?;
         Ok(())
+    }
+
+    /// Every node that runs learns the way to the pods of all others, and their names.
+    pub(super) fn tell_all_nodes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
+        let mut changed = Changed::No;
+        for node in cluster.nodes() {
+            let Some(init) = self.group(cluster.name(), &node.spec.name)?.init() else { continue };
+            let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
+            let inside = Net::of_process(init).map_err(failed)?;
+            if tell_routes(&inside, cluster, &node).map_err(failed)? == net::Changed::Yes {
+                changed = Changed::Yes;
+            }
+            let hosts = etc::hosts(cluster);
+            let path = Path::new("/etc/hosts");
+            let files = Files::of(init).at("enter", format!("node {}", node.spec.name))?;
+            if files.read(path).at("read", path)? != Some(hosts.clone().into_bytes()) {
+                files.write(path, 0o644, hosts.as_bytes()).at("write", path)?;
+                changed = Changed::Yes;
+            }
+        }
+        Ok(changed)
     }
 
     /// Whether the host's end of the node's link is there and a port of the bridge.
@@ -158,6 +181,22 @@ impl Native {
         group.remove()?;
         Ok(if init.is_some() { Changed::Yes } else { Changed::No })
     }
+}
+
+/// The way to the pods of every other node, and to no node that is gone.
+fn tell_routes(inside: &Net, cluster: &Cluster, node: &Node) -> Result<net::Changed, NetError> {
+    let others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
+    let mut changed = net::Changed::No;
+    for route in inside.routes()? {
+        let is_pods = cluster.handed_out.pod_subnet.contains(&route.dst) && route.link.as_deref() == Some(LINK);
+        if is_pods && !others.iter().any(|other| other.pod_range == route.dst) {
+            changed = changed.or(inside.remove_route(route.dst)?);
+        }
+    }
+    for other in &others {
+        changed = changed.or(inside.ensure_route(other.pod_range, other.address, LINK)?);
+    }
+    Ok(changed)
 }
 
 /// Our own binary, and the bundle's kubectl for who sits in the node.

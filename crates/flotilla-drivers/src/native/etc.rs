@@ -39,10 +39,10 @@ pub(super) fn write(upper: &Path, cluster: &Cluster, node: &Node, uuid: &str) ->
     Ok(())
 }
 
-fn hosts(cluster: &Cluster) -> String {
+pub(super) fn hosts(cluster: &Cluster) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
-    let nodes = cluster.spec.nodes.iter().filter_map(|node| cluster.node(&node.name));
-    let lines = nodes
+    let lines = cluster
+        .nodes()
         .map(|node| (node.address, node.spec.name.to_string()))
         .chain([(cluster.virtual_ip(), API_NAME.to_owned()), (cluster.gateway(), HOST_NAMES.join(" "))]);
     for (address, names) in lines {

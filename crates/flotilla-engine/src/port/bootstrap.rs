@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use flotilla_spec::NodeName;
 
 use super::driver::Machine;
 use super::exec::ExecError;
@@ -53,6 +54,14 @@ impl Condition {
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(condition, _)| *condition == self).expect("all are in the list").1
     }
+}
+
+/// How a node is emptied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    pub limit: Duration,
+    /// Pods that a disruption budget protects for longer than that are deleted all the same.
+    pub force: bool,
 }
 
 /// What a client needs to talk to the API as the cluster's administrator.
@@ -111,6 +120,35 @@ pub trait Bootstrapper: Send + Sync {
         node: &Node,
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
+
+    /// Whether the machine is a member of its cluster, which it stays when it is turned off. Never waits long.
+    async fn has_joined(&self, machine: &dyn Machine) -> bool;
+
+    /// Makes a worker out of a machine. `primary` is the machine of a control plane.
+    async fn join(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+        primary: &dyn Machine,
+    ) -> Result<Outcome, BootstrapError>;
+
+    /// Moves the pods of a node elsewhere, and lets no new ones come.
+    async fn drain(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+        how: Drain,
+    ) -> Result<(), BootstrapError>;
+
+    /// Takes a node out of the cluster's list. One that is not in it is a success.
+    async fn forget(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+    ) -> Result<(), BootstrapError>;
 
     /// Waits until all of it holds.
     async fn wait(

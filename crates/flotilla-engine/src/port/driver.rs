@@ -103,6 +103,9 @@ pub trait Driver: Send + Sync {
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
+    /// Tells every machine that is on the way to the pods and the names of all others.
+    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
+
     /// The machines that are there, in whatever state.
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 

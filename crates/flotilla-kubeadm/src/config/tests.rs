@@ -14,6 +14,7 @@ fn cluster(spec: &str) -> Cluster {
         subnet: "10.213.0.0/24".parse().unwrap(),
         pod_subnet: "10.244.0.0/16".parse().unwrap(),
         nodes,
+        highest: 0,
         bundle: "sha256:0".to_owned(),
     };
     Cluster { spec, handed_out }

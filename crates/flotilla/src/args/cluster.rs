@@ -14,11 +14,15 @@ use super::OutputArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla start                                      a cluster named flotilla\n  \
+    flotilla start --nodes 3                            one control plane, two workers\n  \
     flotilla start -p demo --cpus 2 --memory 3g         another one, beside it, bounded\n  \
     flotilla start --extra-config kubelet.max-pods=50 --feature-gates=SomeGate=true\n  \
     flotilla start --wait all                           return when the system's pods are ready, too\n  \
     flotilla start --dry-run                            what would be done")]
 pub(crate) struct StartArgs {
+    /// How many nodes: one control plane, the others workers
+    #[arg(long, short, value_name = "N")]
+    pub(crate) nodes: Option<u32>,
     /// Processors of the node: a number, `max`, or `no-limit` [default: no-limit]
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
@@ -229,7 +233,7 @@ pub(crate) struct IpArgs {
 }
 
 /// `90`, `90s`, `6m`, `1h30m`, as minikube takes times.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no time: write 90s, 6m or 1h30m");
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));

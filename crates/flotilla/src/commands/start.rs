@@ -1,7 +1,7 @@
 //! `flotilla start`
 
 mod request;
-mod wait;
+pub(crate) mod wait;
 
 use std::collections::BTreeMap;
 
@@ -89,18 +89,23 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
     let network = &spec.network;
     let subnet = network.subnet.or_else(|| network.choose_subnet(&others));
     let pod_subnet = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others));
-    let handed_out = HandedOut {
+    let mut handed_out = HandedOut {
         subnet: subnet.ok_or_else(|| none_left("nodes"))?,
         pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
-        nodes: spec
-            .nodes
-            .iter()
-            .zip(1..)
-            .map(|(node, number)| (node.name.clone(), number))
-            .collect::<BTreeMap<_, _>>(),
+        nodes: BTreeMap::new(),
+        highest: 0,
         bundle,
     };
+    hand_out(&mut handed_out, &spec)?;
     Ok(Cluster { spec, handed_out })
+}
+
+/// Numbers for the nodes that have none yet.
+fn hand_out(handed_out: &mut HandedOut, spec: &ClusterSpec) -> Result<(), Failure> {
+    for node in &spec.nodes {
+        handed_out.hand_out(&node.name, spec.network.node_pod_prefix).ok_or(SpecError::NoAddressLeft)?;
+    }
+    Ok(())
 }
 
 fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {

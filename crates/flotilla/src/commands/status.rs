@@ -12,6 +12,7 @@ use flotilla_spec::{Role, WantedPower};
 use crate::args::{LayoutArg, StatusArgs};
 use crate::cluster::Cx;
 use crate::failure::Failure;
+use crate::screen::fill_in;
 
 use shape::{ClusterStatus, NodeStatus};
 
@@ -44,7 +45,7 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
     } else {
         for node in &nodes {
             match &args.format {
-                Some(template) => cx.screen.line(&node.rendered(template)?),
+                Some(template) => cx.screen.line(&fill_in(template, node)?),
                 None => cx.screen.line(&node.text()),
             }
         }
@@ -62,16 +63,22 @@ fn status_of(
     let is_control_plane = node.spec.role == Role::ControlPlane;
     let mut status = NodeStatus::stopped(node.spec.name.as_ref(), is_control_plane);
     let Some(machine) = machine else { return Ok(status) };
+    status.host = "Running";
+    let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]);
+    if !is_control_plane {
+        let kubelet = cx.wait(machine.exec().run(kubelet));
+        status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
+        return Ok(status);
+    }
     let (state, kubelet, access) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
-            machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])),
+            machine.exec().run(kubelet),
             engine.bootstrapper.access(cluster, machine),
         )
     });
-    status.host = "Running";
     status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
-    if is_control_plane {
+    {
         status.api_server = match state {
             KubernetesState::Silent => "Stopped",
             KubernetesState::Paused => "Paused",

@@ -9,7 +9,7 @@ use flotilla_spec::network::parse_range;
 use flotilla_spec::quantity::parse_disk;
 use flotilla_spec::{
     ApiServerSpec, ClusterName, ClusterSpec, Component, Cpus, DriverName, ExtraOption, FeatureGates,
-    KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role, WantedPower,
+    KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role,
 };
 
 use crate::args::{DriverArg, StartArgs};
@@ -75,14 +75,21 @@ impl Wanted {
         let Some(kubernetes_version) = kubernetes_version.filter(|_| problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
         };
-        let node = NodeSpec {
-            name: NodeName::default_for(name, 1),
-            role: Role::ControlPlane,
-            cpus: cpus.unwrap_or_default(),
-            memory: memory.unwrap_or_default(),
-            disk,
-            power: WantedPower::Running,
-        };
+        let count = args.nodes.unwrap_or(1);
+        if count == 0 {
+            return Err(SpecError::NoNodes.into());
+        }
+        let nodes = (1..=count)
+            .map(|number| {
+                let role = if number == 1 { Role::ControlPlane } else { Role::Worker };
+                NodeSpec {
+                    cpus: cpus.unwrap_or_default(),
+                    memory: memory.unwrap_or_default(),
+                    disk,
+                    ..NodeSpec::plain(NodeName::default_for(name, number), role)
+                }
+            })
+            .collect();
         let spec = ClusterSpec {
             name: name.clone(),
             kubernetes_version,
@@ -93,7 +100,7 @@ impl Wanted {
             api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
             extra_config,
             feature_gates,
-            nodes: vec![node],
+            nodes,
         };
         Ok(Self { spec, version: version.is_some(), sizes: Sizes { cpus, memory, disk } })
     }

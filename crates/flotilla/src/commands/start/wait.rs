@@ -1,8 +1,10 @@
 //! `--wait`, in minikube's words.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Wait;
 use flotilla_engine::port::Condition;
 use flotilla_spec::error::SpecError;
 
@@ -11,6 +13,11 @@ use crate::failure::Failure;
 /// A pod can run.
 const DEFAULT: [Condition; 3] =
     [Condition::ApiServer, Condition::NodeReady, Condition::DefaultServiceAccount];
+
+/// What a command waits for that does not let people choose.
+pub(crate) fn default() -> Wait {
+    Wait { conditions: DEFAULT.into(), limit: Duration::from_mins(6) }
+}
 
 pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, Failure> {
     let all = || Condition::ALL.iter().map(|(condition, _)| *condition).collect();

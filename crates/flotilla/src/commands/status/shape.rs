@@ -1,7 +1,5 @@
 //! A node's status, in minikube's words and shapes.
 
-use flotilla_engine::EngineError;
-use flotilla_spec::error::SpecError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -52,29 +50,6 @@ impl NodeStatus {
             "{name}\ntype: Control Plane\nhost: {host}\nkubelet: {kubelet}\napiserver: {api_server}\n\
              kubeconfig: {kubeconfig}\n"
         )
-    }
-
-    /// A template with fields such as `{{.Host}}`.
-    pub(super) fn rendered(&self, template: &str) -> Result<String, EngineError> {
-        let fields = serde_json::to_value(self).expect("it is plain data");
-        let mut text = String::new();
-        let mut rest = template;
-        while let Some((before, after)) = rest.split_once("{{") {
-            let (field, behind) = after.split_once("}}").unwrap_or((after, ""));
-            let field = field.trim();
-            let value = field.strip_prefix('.').and_then(|name| fields.get(name));
-            let Some(value) = value else {
-                let known = fields.as_object().into_iter().flatten().map(|(name, _)| format!(".{name}"));
-                let known = known.collect::<Vec<_>>().join(", ");
-                let given = field.to_owned();
-                return Err(EngineError::Spec(vec![SpecError::UnknownField { given, known }]));
-            };
-            text.push_str(before);
-            text.push_str(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-            rest = behind;
-        }
-        text.push_str(rest);
-        Ok(text.replace("\\n", "\n"))
     }
 }
 
@@ -135,6 +110,7 @@ fn code(state: &str) -> (u16, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::fill_in;
 
     fn running() -> NodeStatus {
         NodeStatus {
@@ -172,9 +148,8 @@ mod tests {
     #[test]
     fn templates_are_filled_in() {
         let status = running();
-        assert_eq!(status.rendered("{{.Name}}: {{ .Host }}\\n").unwrap(), "demo: Running\n");
-        assert_eq!(status.rendered("plain").unwrap(), "plain");
-        assert!(status.rendered("{{.Nothing}}").is_err());
+        let filled = fill_in("{{.Name}}: {{.Host}}, {{.APIServer}}", &status).unwrap();
+        assert_eq!(filled, "demo: Running, Running");
     }
 
     #[test]

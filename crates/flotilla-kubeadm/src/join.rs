@@ -1,0 +1,138 @@
+//! Making a worker out of a machine: the real `kubeadm join`, with a token of its own that dies with it.
+
+use std::time::Duration;
+
+use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_engine::event::Outcome;
+use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
+use crate::config;
+use crate::drain;
+use crate::credentials::{self, Credentials};
+use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
+use crate::patience::{Cancelled, Patience};
+use crate::phase::{self, in_node, run};
+use crate::token::Token;
+use crate::yaml;
+
+/// From a joined kubelet to its node in the API.
+const REGISTRATION: Duration = Duration::from_mins(4);
+const POLL: Duration = Duration::from_millis(50);
+
+/// What a join that was killed left, before the kubelet had credentials of its own.
+const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
+
+/// Whether a worker's join was finished.
+pub(crate) async fn has_joined(machine: &dyn Machine) -> bool {
+    matches!(machine.exec().get(JOINED).await, Ok(Some(_)))
+}
+
+/// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished.
+pub(crate) async fn join(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    primary: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<Outcome, BootstrapError> {
+    let credentials = credentials::require(primary).await?;
+    let client = api::client(cluster, &credentials, PATIENT).await?;
+    if has_joined(machine).await {
+        drain::admit(&client, node.spec.name.as_ref()).await?;
+        return Ok(Outcome::Kept);
+    }
+    let has_credentials = machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
+    if has_credentials.is_none() {
+        run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
+        let token = Token::create(&client).await?;
+        let joined = kubeadm_join(cluster, node, machine, &credentials, &token).await;
+        // Also after a failure. It expires by itself, should this fail.
+        let removed = token.remove(&client).await;
+        joined.and(removed)?;
+    }
+    finish(&client, node, cancelled).await?;
+    let mark = machine.exec().put(JOINED, 0o644, b"").await;
+    mark.map_err(in_node("note that the node was joined", machine))?;
+    Ok(Outcome::Done)
+}
+
+async fn kubeadm_join(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    credentials: &Credentials,
+    token: &Token,
+) -> Result<(), BootstrapError> {
+    // With the authority in a file there is nobody to trust on first sight.
+    let discovery = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "", "cluster": {
+            "server": format!("https://{API_NAME}:{API_PORT}"),
+            "certificate-authority-data": credentials.authority,
+        }}],
+    });
+    let configuration = config::render_join(cluster, node, token.text());
+    for (path, content) in [(DISCOVERY, yaml::document(&discovery)), (CONFIG, configuration)] {
+        let put = machine.exec().put(path, 0o600, content.as_bytes()).await;
+        put.map_err(in_node("write kubeadm's configuration", machine))?;
+    }
+    phase::join(machine).await
+}
+
+/// Gives the node object what only an administrator may: its pod range, its role, labels of Kubernetes' own.
+async fn finish(client: &Client, node: &Node, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+    let name = node.spec.name.to_string();
+    let nodes = Api::<KubeNode>::all(client.clone());
+    let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
+    while !exists(&nodes, &name).await.map_err(cannot("look for the node"))? {
+        patience.pause(POLL, &[format!("the kubelet has not registered node {name}")]).await?;
+    }
+    let range = node.pod_range;
+    let mut labels = serde_json::Map::from_iter([("node-role.kubernetes.io/worker".to_owned(), json!(""))]);
+    labels.extend(node.spec.labels.iter().map(|(key, value)| (key.to_owned(), json!(value))));
+    let patch = Patch::Merge(json!({
+        "metadata": {"labels": labels},
+        "spec": {"podCIDR": range, "podCIDRs": [range]},
+    }));
+    let patched = nodes.patch(&name, &PatchParams::default(), &patch).await;
+    patched.map(drop).map_err(cannot(format!("give node {name} its labels and its pod range {range}")))
+}
+
+/// Takes the node object away.
+pub(crate) async fn forget(
+    cluster: &Cluster,
+    name: &str,
+    primary: &dyn Machine,
+) -> Result<(), BootstrapError> {
+    let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
+    match Api::<KubeNode>::all(client).delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop).map_err(cannot(format!("take node {name} off the list"))),
+    }
+}
+
+impl Token {
+    /// Makes a token that is good for one join.
+    async fn create(client: &Client) -> Result<Self, BootstrapError> {
+        let token = Self::random().map_err(|source| BootstrapError::Api {
+            action: "make a token".into(),
+            source: source.into(),
+        })?;
+        let secret: Secret = serde_json::from_value(token.secret()).expect("it is a secret");
+        let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
+        let made = secrets.create(&PostParams::default(), &secret).await;
+        made.map(|_| token).map_err(cannot("make a token"))
+    }
+
+    async fn remove(&self, client: &Client) -> Result<(), BootstrapError> {
+        let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
+        let removed = secrets.delete(&self.secret_name(), &DeleteParams::default()).await;
+        removed.map(drop).map_err(cannot("remove a token"))
+    }
+}

@@ -1,0 +1,78 @@
+//! Bootstrap tokens: short-lived secrets by which a node may ask for its credentials.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than any join takes.
+const LIFE: Duration = Duration::from_mins(15);
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// `abcdef.0123456789abcdef`: an identifier and a secret.
+pub(crate) struct Token {
+    id: String,
+    secret: String,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Token").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Token {
+    pub(crate) fn random() -> io::Result<Self> {
+        let mut bytes = [0; 22];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        // 32 letters: each is as likely as any other.
+        let letters: String = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
+        let (id, secret) = letters.split_at(6);
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{}.{}", self.id, self.secret)
+    }
+
+    pub(crate) fn secret_name(&self) -> String {
+        format!("bootstrap-token-{}", self.id)
+    }
+
+    /// As the API server looks for it.
+    pub(crate) fn secret(&self) -> Value {
+        let expiration = jiff::Timestamp::now() + LIFE;
+        json!({
+            "metadata": {"name": self.secret_name()},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "token-id": self.id,
+                "token-secret": self.secret,
+                "expiration": expiration.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                "usage-bootstrap-authentication": "true",
+                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_have_kubernetes_form_and_differ() {
+        let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+        assert_ne!(one.text(), other.text());
+        let (id, secret) = one.text().split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert_eq!((id.len(), secret.len()), (6, 16));
+        assert!(one.text().chars().all(|c| c == '.' || c.is_ascii_lowercase() || c.is_ascii_digit()));
+    }
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        let token = Token::random().unwrap();
+        assert!(!format!("{token:?}").contains(&token.secret));
+    }
+}

@@ -1,0 +1,38 @@
+//! `flotilla node delete`
+
+use flotilla_engine::EngineError;
+use flotilla_engine::port::Drain;
+use flotilla_spec::Role;
+use serde_json::json;
+
+use crate::args::NodeDeleteArgs;
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
+    super::names(cx, &cx.cluster()?, &args.nodes)?;
+    cx.heed_signals()?;
+    let _lock = cx.lock(&cx.name, "flotilla node delete", args.lock)?;
+    let mut cluster = cx.store.get(&cx.name)?;
+    let names = super::names(cx, &cluster, &args.nodes)?;
+    let control_planes =
+        cluster.spec.nodes.iter().filter(|node| node.role == Role::ControlPlane && !names.contains(&node.name));
+    if control_planes.count() == 0 {
+        return Err(EngineError::LastControlPlane { cluster: cx.name.clone() }.into());
+    }
+    let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
+    cx.wait(cx.engine().remove_nodes(&cluster, &names, drain))?;
+    // Last: killed before, the same command finds them again.
+    cluster.spec.nodes.retain(|node| !names.contains(&node.name));
+    for name in &names {
+        cluster.handed_out.take_back(name);
+    }
+    cx.store.save(&cluster)?;
+    cx.wait(cx.engine().driver.ensure_routes(&cluster)).map_err(EngineError::from)?;
+    let value = json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
+    cx.screen.result(&value, || {
+        let verb = if names.len() > 1 { "are" } else { "is" };
+        format!("{} {verb} deleted", super::joined(&names))
+    });
+    Ok(())
+}

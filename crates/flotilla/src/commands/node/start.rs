@@ -1,0 +1,35 @@
+//! `flotilla node start`
+
+use flotilla_engine::port::Changed;
+use flotilla_spec::WantedPower;
+use serde_json::json;
+
+use crate::args::NodeStartArgs;
+use crate::cluster::Cx;
+use crate::commands::start::wait;
+use crate::failure::Failure;
+
+pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
+    let wanted: Vec<String> = args.nodes.iter().chain(&args.name).cloned().collect();
+    super::names(cx, &cx.cluster()?, &wanted)?;
+    cx.heed_signals()?;
+    let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
+    let mut cluster = cx.store.get(&cx.name)?;
+    let mut names = super::names(cx, &cluster, &wanted)?;
+    if args.all {
+        names = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
+    }
+    for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
+        node.power = WantedPower::Running;
+    }
+    cx.store.save(&cluster)?;
+    let changed = cx.wait(cx.engine().start(&cluster, &wait::default()))?;
+    cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
+        let (names, verb) = (super::joined(&names), if names.len() > 1 { "run" } else { "runs" });
+        match changed {
+            Changed::Yes => format!("{names} {verb}"),
+            Changed::No => format!("{names} {verb} already"),
+        }
+    });
+    Ok(())
+}

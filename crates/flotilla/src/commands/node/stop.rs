@@ -1,0 +1,31 @@
+//! `flotilla node stop`
+
+use flotilla_engine::port::{Changed, Drain};
+use flotilla_spec::WantedPower;
+use serde_json::json;
+
+use crate::args::NodeStopArgs;
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), Failure> {
+    super::names(cx, &cx.cluster()?, &args.nodes)?;
+    cx.heed_signals()?;
+    let _lock = cx.lock(&cx.name, "flotilla node stop", args.lock)?;
+    let mut cluster = cx.store.get(&cx.name)?;
+    let names = super::names(cx, &cluster, &args.nodes)?;
+    for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
+        node.power = WantedPower::Stopped;
+    }
+    cx.store.save(&cluster)?;
+    let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
+    let changed = cx.wait(cx.engine().stop_nodes(&cluster, &names, args.drain.then_some(drain)))?;
+    cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
+        let (names, verb) = (super::joined(&names), if names.len() > 1 { "are" } else { "is" });
+        match changed {
+            Changed::Yes => format!("{names} {verb} stopped"),
+            Changed::No => format!("{names} {verb} stopped already"),
+        }
+    });
+    Ok(())
+}
