@@ -267,7 +267,8 @@ impl Engine<'_> {
             Action::Wait(conditions) => {
                 let cluster = work.cluster()?;
                 let (_, _, machine) = work.at(&cluster.spec.primary().name)?;
-                self.bootstrapper.wait(cluster, machine.as_ref(), conditions, work.limit).await?;
+                let machines = work.machines_on();
+                self.bootstrapper.wait(cluster, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
             }
             Action::Stop(node) => Ok(outcome(self.driver.stop(work.name, node).await?)),
@@ -291,6 +292,11 @@ impl<'a> Work<'a> {
 
     fn cluster(&self) -> Result<&'a Cluster, EngineError> {
         self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
+    }
+
+    fn machines_on(&self) -> Vec<Arc<dyn Machine>> {
+        let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        machines.values().filter(|machine| machine.state().power == Power::On).cloned().collect()
     }
 
     fn put(&self, machine: Arc<dyn Machine>) {

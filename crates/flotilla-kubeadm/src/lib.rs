@@ -126,11 +126,12 @@ impl Bootstrapper for Kubeadm {
     async fn wait(
         &self,
         cluster: &Cluster,
-        machine: &dyn Machine,
+        primary: &dyn Machine,
+        machines: &[Arc<dyn Machine>],
         conditions: &BTreeSet<Condition>,
         limit: Duration,
     ) -> Result<(), BootstrapError> {
-        wait::wait(cluster, machine, conditions, limit, &self.cancelled).await
+        wait::wait(cluster, primary, machines, conditions, limit, &self.cancelled).await
     }
 
     async fn access(

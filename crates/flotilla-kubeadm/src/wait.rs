@@ -1,6 +1,7 @@
 //! Waiting for what `--wait` names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_engine::cluster::Cluster;
@@ -32,20 +33,21 @@ const SYSTEM_PODS: [(&str, &str); 5] = [
 /// Waits until each condition has held once.
 pub(crate) async fn wait(
     cluster: &Cluster,
-    machine: &dyn Machine,
+    primary: &dyn Machine,
+    machines: &[Arc<dyn Machine>],
     conditions: &BTreeSet<Condition>,
     limit: Duration,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
+    let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
     let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
     let patience = Patience::new(format!("what was waited for ({})", names.join(", ")), limit, cancelled);
-    let booted = boot_time(machine).await;
+    let booted = boot_times(machines).await;
     let mut seen = Vec::new();
     for condition in conditions {
         loop {
             seen.clear();
-            match problems(*condition, &client, cluster, machine, booted).await {
+            match problems(*condition, &client, cluster, machines, &booted).await {
                 Ok(problems) if problems.is_empty() => break,
                 Ok(problems) => seen.extend(problems),
                 Err(error) => seen.push(api::in_one_line(&error)),
@@ -61,8 +63,8 @@ async fn problems(
     condition: Condition,
     client: &Client,
     cluster: &Cluster,
-    machine: &dyn Machine,
-    booted: Option<i64>,
+    machines: &[Arc<dyn Machine>],
+    booted: &BTreeMap<String, i64>,
 ) -> Result<Vec<String>, kube::Error> {
     let everything = ListParams::default();
     match condition {
@@ -70,8 +72,7 @@ async fn problems(
         Condition::NodeReady => {
             let nodes = Api::<Node>::all(client.clone()).list(&everything).await?.items;
             let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
-            let since = |name: &str| booted.filter(|_| name == machine.name().as_ref());
-            let problem = |name: &str| node_problem(name, since(name), &nodes);
+            let problem = |name: &str| node_problem(name, booted.get(name).copied(), &nodes);
             Ok(wanted.filter_map(|node| problem(node.name.as_ref())).collect())
         }
         Condition::DefaultServiceAccount => {
@@ -88,16 +89,27 @@ async fn problems(
             Ok(deployments.items.iter().filter_map(deployment_problem).collect())
         }
         Condition::Kubelet => {
-            let active = machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
-            Ok(active.err().map(|error| error.to_string()).into_iter().collect())
+            let mut problems = Vec::new();
+            for machine in machines {
+                let active = machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
+                problems.extend(active.err().map(|error| error.to_string()));
+            }
+            Ok(problems)
         }
     }
 }
 
-/// When the machine was turned on, in seconds. What a node said of itself before that is of an earlier life.
-async fn boot_time(machine: &dyn Machine) -> Option<i64> {
-    let made_at_boot = Cmd::new(["stat", "-c", "%Y", "/run/flotilla/init.sock"]);
-    machine.exec().run(made_at_boot).await.ok()?.text().parse().ok()
+/// When each machine was turned on, in seconds. What a node said of itself before that is of an earlier life.
+async fn boot_times(machines: &[Arc<dyn Machine>]) -> BTreeMap<String, i64> {
+    let look = |machine: &Arc<dyn Machine>| {
+        let machine = Arc::clone(machine);
+        async move {
+            let made_at_boot = Cmd::new(["stat", "-c", "%Y", "/run/flotilla/init.sock"]);
+            let time = machine.exec().run(made_at_boot).await.ok()?.text().parse().ok()?;
+            Some((machine.name().to_string(), time))
+        }
+    };
+    futures::future::join_all(machines.iter().map(look)).await.into_iter().flatten().collect()
 }
 
 async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error> {

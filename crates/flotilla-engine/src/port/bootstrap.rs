@@ -1,6 +1,7 @@
 //! What makes Kubernetes out of machines.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -150,11 +151,12 @@ pub trait Bootstrapper: Send + Sync {
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// Waits until all of it holds.
+    /// Waits until all of it holds. `machines` are those that are on, `primary` is one of them.
     async fn wait(
         &self,
         cluster: &Cluster,
-        machine: &dyn Machine,
+        primary: &dyn Machine,
+        machines: &[Arc<dyn Machine>],
         conditions: &BTreeSet<Condition>,
         limit: Duration,
     ) -> Result<(), BootstrapError>;
