@@ -17,8 +17,6 @@ mod complete;
 pub mod config;
 mod corefile;
 mod credentials;
-#[cfg(test)]
-mod fake;
 mod files;
 mod init;
 pub mod kubeconfig;
