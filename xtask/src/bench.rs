@@ -1,13 +1,13 @@
 //! `cargo xtask bench`: how long things take. Never a test: a busy machine is not a bug.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::Result;
 
 use crate::program;
+
+mod bundle;
+mod start;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -20,74 +20,21 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make, stop, start and delete a cluster of one node: time, CPU, memory and disk (a minute a run)
+    Start(start::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
-    let Command::Bundle { versions, json } = command;
     let project = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    program::run(&["cargo", "build", "--release", "--quiet"], &project, &[])?;
-    let flotilla = program::run(&["scripts/binary", "release"], &project, &[])?;
-    let home = tempfile::Builder::new().prefix("bench-").tempdir_in(project.join("target"))?;
-    let bench = Bench { flotilla: flotilla.trim(), home: home.path() };
-    let mut rows = Vec::new();
-    for version in &versions {
-        rows.extend(bench.build(version)?);
-        // Again: it is there now.
-        rows.push(json!({"version": version, "step": "found", "seconds": bench.timed(version)?.0}));
+    let flotilla = release(&project)?;
+    match command {
+        Command::Bundle { versions, json } => bundle::run(&project, &flotilla, &versions, json),
+        Command::Start(args) => start::run(&project, flotilla, &args),
     }
-    if json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
-    } else {
-        for row in &rows {
-            let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-            println!(
-                "{:<10} {:<14} {:>8.2} s",
-                text("version"),
-                text("step"),
-                row["seconds"].as_f64().unwrap_or(0.0)
-            );
-        }
-    }
-    Ok(())
 }
 
-struct Bench<'a> {
-    flotilla: &'a str,
-    home: &'a Path,
-}
-
-impl Bench<'_> {
-    /// Builds a version. Gives the seconds of each step that was not kept, and of the whole.
-    fn build(&self, version: &str) -> Result<Vec<Value>> {
-        let (seconds, events) = self.timed(version)?;
-        let mut rows = Vec::new();
-        for event in events.lines().map(serde_json::from_str::<Value>) {
-            let event = event.context("an event is JSON")?;
-            let data = &event["data"];
-            if event["type"] == "dev.flotilla.step.done" && data["outcome"] == "done" {
-                let seconds: f64 = data["seconds"].as_str().unwrap_or_default().parse()?;
-                rows.push(json!({"version": version, "step": data["name"], "seconds": seconds}));
-            }
-        }
-        rows.push(json!({"version": version, "step": "all", "seconds": seconds}));
-        Ok(rows)
-    }
-
-    fn timed(&self, version: &str) -> Result<(f64, String)> {
-        let home = self.home.to_str().context("the project's path is UTF-8")?;
-        fs::create_dir_all(self.home)?;
-        let argv = [
-            self.flotilla,
-            "bundle",
-            "build",
-            "--source=build",
-            "--kubernetes-version",
-            version,
-            "-o",
-            "json",
-        ];
-        let start = Instant::now();
-        let events = program::run(&argv, self.home, &[("FLOTILLA_HOME", home)])?;
-        Ok((start.elapsed().as_secs_f64(), events))
-    }
+/// Builds the program as people have it. Gives its path.
+fn release(project: &Path) -> Result<String> {
+    program::run(&["cargo", "build", "--release", "--quiet"], project, &[])?;
+    Ok(program::run(&["scripts/binary", "release"], project, &[])?.trim().to_owned())
 }

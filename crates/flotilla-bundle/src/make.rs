@@ -63,6 +63,14 @@ const SPACE_FOR_KUBERNETES: u64 = 5_400_000_000;
 const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
 impl Shelf {
+    /// Tells of a request that no bundle could be made for, before anything is looked at.
+    pub fn check(&self, request: &Request) -> Result<()> {
+        match self.components(request) {
+            Err(error) if self.foreign(request).is_none() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The bundle that was asked for: the one that is there, else a new one.
     pub fn ensure(&self, request: &Request, reporter: &dyn Reporter) -> Result<Made> {
         let components = match self.components(request) {

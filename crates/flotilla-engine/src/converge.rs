@@ -100,8 +100,23 @@ impl Engine<'_> {
         let observed = self.observe_with(cluster, &machines).await?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
         let work = Work { limit: wait.limit, ..Work::on(cluster, machines) };
+        if !plan.changes_something() && self.holds(&plan, &work).await {
+            return Ok(Changed::No);
+        }
         self.apply(&plan, &work).await?;
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
+    }
+
+    /// Whether what a plan would only wait for holds already. Then there is nothing to tell of.
+    async fn holds(&self, plan: &Plan, work: &Work<'_>) -> bool {
+        let machines = Mutex::new(work.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let at_once = Work { limit: Duration::ZERO, machines, ..*work };
+        for step in &plan.steps {
+            if self.act(&step.action, &at_once).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Turns everything off; `keep_context` leaves the person's kubeconfig alone.
@@ -136,7 +151,7 @@ impl Engine<'_> {
         cluster: &Cluster,
         nodes: &[NodeName],
         drain: Drain,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         let reachable = observed.kubernetes >= KubernetesState::Partial;
@@ -147,8 +162,8 @@ impl Engine<'_> {
         self.apply(&plan::remove_nodes(nodes, drain, reachable), &Work::on(cluster, machines)).await
     }
 
-    /// Removes everything that belongs to the name.
-    pub async fn delete(&self, name: &ClusterName) -> Result<(), EngineError> {
+    /// Removes everything that belongs to the name. Says whether there was anything.
+    pub async fn delete(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         let work = Work { name, cluster: None, limit: Duration::MAX, machines: Mutex::default() };
         self.apply(&plan::delete(name), &work).await
     }
@@ -174,10 +189,11 @@ impl Engine<'_> {
     }
 
     /// Does the steps, each as soon as those before it are done. A step that fails stops those that need it, not the
-    /// others; the first failure is the error.
-    async fn apply(&self, plan: &Plan, work: &Work<'_>) -> Result<(), EngineError> {
+    /// others; the first failure is the error. Says whether any had something to do.
+    async fn apply(&self, plan: &Plan, work: &Work<'_>) -> Result<Changed, EngineError> {
+        let mut changed = Changed::No;
         if plan.steps.is_empty() {
-            return Ok(());
+            return Ok(changed);
         }
         let expected = plan.steps.iter().map(|step| step.expected).sum();
         let steps = plan.steps.iter().map(|step| step.name.clone()).collect();
@@ -194,7 +210,10 @@ impl Engine<'_> {
                 }
             }
             match running.next().await {
-                Some((index, Ok(()))) => drop(done.insert(index)),
+                Some((index, Ok(outcome))) => {
+                    done.insert(index);
+                    changed = changed.or(if outcome == Outcome::Done { Changed::Yes } else { Changed::No });
+                }
                 Some((_, Err(error))) => drop(failure.get_or_insert(error)),
                 None => break,
             }
@@ -202,15 +221,15 @@ impl Engine<'_> {
         match failure {
             Some(error) => Err(error),
             None if done.len() < plan.steps.len() => Err(EngineError::Interrupted),
-            None => Ok(()),
+            None => Ok(changed),
         }
     }
 
-    async fn run(&self, step: &PlannedStep, work: &Work<'_>) -> Result<(), EngineError> {
+    async fn run(&self, step: &PlannedStep, work: &Work<'_>) -> Result<Outcome, EngineError> {
         let told = Step::start(self.reporter, &step.name, &step.title, Some(step.expected));
         let outcome = self.act(&step.action, work).await?;
         told.done(outcome);
-        Ok(())
+        Ok(outcome)
     }
 
     async fn act(&self, action: &Action, work: &Work<'_>) -> Result<Outcome, EngineError> {
@@ -275,10 +294,7 @@ impl Engine<'_> {
             Action::Deselect => Ok(outcome(self.kubeconfig.deselect(work.name)?)),
             Action::Unpublish => Ok(outcome(self.kubeconfig.remove(work.name)?)),
             Action::RemoveAll => Ok(outcome(self.driver.remove_all(work.name).await?)),
-            Action::Forget => {
-                self.store.remove(work.name)?;
-                Ok(Outcome::Done)
-            }
+            Action::Forget => Ok(outcome(self.store.remove(work.name)?)),
         }
     }
 }

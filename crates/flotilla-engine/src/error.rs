@@ -6,7 +6,7 @@ use flotilla_linux::filelock::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName};
 
-use crate::explain::{Code, Explain};
+use crate::explain::{Code, Explain, profile_flag};
 use crate::port::{BootstrapError, DriverError, ExecError, Finding};
 
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,8 @@ pub enum EngineError {
     Spec(Vec<SpecError>),
     #[error("this host cannot run a cluster: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
     Host(Vec<Finding>),
+    #[error("you are not root")]
+    NotRoot { cure: String },
     #[error("there is no cluster {0}")]
     NoCluster(ClusterName),
     #[error("cluster {cluster} has no node {node}")]
@@ -80,6 +82,7 @@ impl Explain for EngineError {
                 Some(finding) => (finding.code, finding.exit_status),
                 None => ("HOST_UNFIT", 30),
             },
+            Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
             Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning(_) => ("GUEST_NOT_RUNNING", 83),
@@ -111,22 +114,20 @@ impl Explain for EngineError {
             }
             Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
-            Self::NoCluster(_) => {
-                vec![
-                    "start one with `flotilla start`; see which are there with `flotilla profile list`"
-                        .into(),
-                ]
-            }
+            Self::NotRoot { cure } => vec![cure.clone()],
+            Self::NoCluster(name) => vec![format!("make it with `flotilla start{}`", profile_flag(name))],
             Self::NotRunning(_) => vec!["start it with `flotilla start`".into()],
-            Self::Different { .. } => {
-                vec!["delete it first with `flotilla delete`, or give another name with -p".into()]
+            Self::Different { cluster, .. } => {
+                let flag = profile_flag(cluster);
+                vec![format!("delete it first with `flotilla delete{flag}`, or give another name with -p")]
             }
             Self::LastControlPlane { .. } => {
                 vec!["`flotilla delete` removes the whole cluster".into()]
             }
             Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
-            Self::Damaged { .. } => {
-                vec!["`flotilla delete` removes what belongs to it all the same".into()]
+            Self::Damaged { cluster, .. } => {
+                let flag = profile_flag(cluster);
+                vec![format!("`flotilla delete{flag}` removes what belongs to it all the same")]
             }
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![

@@ -11,9 +11,11 @@ use flotilla_spec::{ClusterName, ClusterSpec};
 
 use crate::cluster::{Cluster, HandedOut};
 use crate::error::EngineError;
+use crate::port::Changed;
 
 const SPEC: &str = "cluster.yaml";
 const STATE: &str = "state.json";
+const LOCK: &str = "lock";
 
 /// Where clusters are kept. Written through a temporary file and a rename; reading never waits.
 #[derive(Debug, Clone)]
@@ -90,17 +92,22 @@ impl ClusterStore {
         Ok(())
     }
 
-    /// Removes the cluster's folder, its lock last: who waits for it finds that it is gone.
-    pub fn remove(&self, name: &ClusterName) -> Result<(), EngineError> {
+    /// Removes the cluster's folder with its lock: who waits for that finds that it is gone. Says whether anything but
+    /// the lock was there.
+    pub fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         let folder = self.folder(name);
+        let mut items = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let was_there = items.any(|item| item.file_name() != LOCK);
         let removed = match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         };
         removed.map_err(|source| self.io("remove", &folder, source))?;
-        // Only if it was the last one.
-        let _ = fs::remove_dir(&self.folder);
-        Ok(())
+        // Only if it was the last one, and nothing else was ever kept here.
+        for folder in self.folder.ancestors().take(2) {
+            let _ = fs::remove_dir(folder);
+        }
+        Ok(if was_there { Changed::Yes } else { Changed::No })
     }
 
     /// Takes the right to change the cluster, from whoever has it when they give it back.
@@ -114,7 +121,7 @@ impl ClusterStore {
     ) -> Result<ClusterLock, EngineError> {
         let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
-        let path = || Ok::<_, EngineError>(self.make_folder(name)?.join("lock"));
+        let path = || Ok::<_, EngineError>(self.make_folder(name)?.join(LOCK));
         let _lock = match busy {
             WhenBusy::Wait => FileLock::acquire_unless(&path()?, &holder, cancel, on_wait)?,
             WhenBusy::Fail => FileLock::try_acquire(&path()?, &holder)?

@@ -153,7 +153,7 @@ fn unreadable(error: CredentialsError) -> BootstrapError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{self, FakeMachine};
+    use flotilla_testkit::fake::{self, FakeMachine};
 
     const FILE: &str = "\
 apiVersion: v1

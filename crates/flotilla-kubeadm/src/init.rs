@@ -121,7 +121,7 @@ async fn last_words(machine: &dyn Machine) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{self, FakeMachine};
+    use flotilla_testkit::fake::{self, FakeMachine};
 
     async fn initialise_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
         let cluster = fake::cluster("10.213.0.0/24");
@@ -145,14 +145,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_start_over_cut_off_files_is_begun_afresh() {
-        let machine = FakeMachine::new(&[], &[("kubeadm init", Err(()))]);
+        let machine = FakeMachine::new(&[], &[("kubeadm init", Err(""))]);
         initialise_on(&machine).await.unwrap();
         assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c", "kubeadm init"]);
     }
 
     #[tokio::test]
     async fn a_cluster_with_data_is_never_begun_afresh() {
-        let machine = FakeMachine::new(&[], &[("kubeadm init", Err(())), ("etcd/member", Ok("kept"))]);
+        let machine = FakeMachine::new(&[], &[("kubeadm init", Err("")), ("etcd/member", Ok("kept"))]);
         let error = initialise_on(&machine).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot initialise the control plane in node demo");
         assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c"]);
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_second_failure_is_the_error() {
-        let machine = FakeMachine::new(&[], &[("kubeadm init", Err(())), ("kubeadm init", Err(()))]);
+        let machine = FakeMachine::new(&[], &[("kubeadm init", Err("")), ("kubeadm init", Err(""))]);
         assert!(initialise_on(&machine).await.is_err());
     }
 }

@@ -18,8 +18,6 @@ pub mod config;
 mod corefile;
 mod credentials;
 mod drain;
-#[cfg(test)]
-mod fake;
 mod files;
 mod init;
 mod join;

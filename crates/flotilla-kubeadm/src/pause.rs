@@ -110,7 +110,7 @@ async fn each(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::FakeMachine;
+    use flotilla_testkit::fake::FakeMachine;
 
     const TASKS: &str = "TASK PID STATUS\naaa 101 RUNNING\nbbb 102 PAUSED\n";
 

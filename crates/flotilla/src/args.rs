@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use flotilla_engine::explain::DEFAULT_CLUSTER;
 
 mod cluster;
 mod node;
@@ -19,14 +20,16 @@ pub(crate) use node::{
 #[derive(Debug, Parser)]
 #[command(name = "flotilla", version = concat!("v", env!("CARGO_PKG_VERSION")), arg_required_else_help = true)]
 #[command(after_help = "Examples:\n  \
-    flotilla start                         a real Kubernetes cluster on this machine\n  \
-    flotilla kubectl -- get pods -A        use it (or your own kubectl: its context is set)\n  \
-    flotilla stop, flotilla delete         power it off; remove it\n  \
+    flotilla start                         a Kubernetes cluster on this machine\n  \
+    flotilla kubectl -- get pods -A        use it (your own kubectl can, too)\n  \
+    flotilla stop                          power it off; it keeps all it holds\n  \
+    flotilla delete                        remove it\n  \
     flotilla doctor                        what this host lacks or has in the way\n  \
     source <(flotilla completion bash)     tab completion for this shell")]
 pub(crate) struct Cli {
     /// Name of the cluster
-    #[arg(long, short, global = true, value_name = "NAME", default_value = "flotilla")]
+    #[arg(long, short, global = true, value_name = "NAME", default_value = DEFAULT_CLUSTER,
+          help_heading = "Global options")]
     pub(crate) profile: String,
     /// Accepted for minikube's scripts
     #[arg(long, global = true, hide = true)]
@@ -65,19 +68,19 @@ pub(crate) enum Command {
     Ssh(SshArgs),
     Logs(LogsArgs),
     Ip(IpArgs),
-    /// Check this host: what it lacks, what is in the way, and the cure
+    /// Check what this host lacks or has in the way, and tell the cure
     #[command(after_help = "Examples:\n  flotilla doctor\n  flotilla doctor -o json")]
     Doctor(OutputArgs),
-    /// Put the cluster into your kubeconfig again, as the current context
+    /// Make the cluster the current context of your kubeconfig again
     #[command(after_help = "Examples:\n  flotilla update-context\n  flotilla update-context -p demo")]
     UpdateContext(OutputArgs),
-    /// Manage bundles: everything a node needs, in one verified folder
+    /// Manage bundles: everything that a node needs, in one folder
     #[command(
         subcommand,
         after_help = "Examples:\n  \
-        flotilla bundle build                         build the newest Kubernetes that this flotilla knows\n  \
-        flotilla bundle show v1.37.1                  see what is in it, and from where\n  \
-        flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network"
+        flotilla bundle build                        build the newest known Kubernetes\n  \
+        flotilla bundle show v1.37.1                 what is in it, and from where\n  \
+        flotilla bundle export v1.37.1 k8s.tar.zst   for a machine without a network"
     )]
     Bundle(BundleCommand),
     Version(VersionArgs),
@@ -97,7 +100,7 @@ pub(crate) enum BundleCommand {
         flotilla bundle show v1.37.1\n  \
         flotilla bundle show deef2ae31254 -o json | jq .images")]
     Show(WhichArgs),
-    /// Read every byte of a bundle and name each file that is not as it was made
+    /// Read every byte and name each file that is not as it was made
     #[command(after_help = "Examples:\n  \
         flotilla bundle verify v1.37.1\n  \
         flotilla bundle verify deef2ae31254 -o json")]
@@ -121,7 +124,7 @@ pub(crate) enum BundleCommand {
     flotilla bundle build --kubernetes-version v1.36.4\n  \
     flotilla bundle build --kubernetes-source ~/src/kubernetes")]
 pub(crate) struct BuildArgs {
-    /// Kubernetes version of the bundle [default: the newest one that this flotilla knows]
+    /// Kubernetes version of the bundle [default: the newest that flotilla knows]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
     /// Where the parts come from

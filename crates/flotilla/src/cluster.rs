@@ -106,9 +106,9 @@ impl<'a> Cx<'a> {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let is_root = |finding: &Finding| finding.code == "HOST_PERMISSION";
-        let findings = self.examine().into_iter().filter(is_root).collect();
-        Err(EngineError::Host(findings).into())
+        let found = self.examine().into_iter().find(|finding| finding.code == "HOST_PERMISSION");
+        let cure = found.map(|finding| finding.cure).unwrap_or_default();
+        Err(EngineError::NotRoot { cure }.into())
     }
 
     /// From here on Ctrl-C ends what runs, in an orderly way.

@@ -3,14 +3,21 @@
 //! Each test has a home of its own and needs neither network nor a bundle: [`flotilla_testkit::bundles`] makes one up.
 
 mod cli {
+    mod absent;
     mod build;
     mod completion;
+    mod doctor;
+    mod dry_run;
+    mod exit_codes;
     mod help;
     mod import_export;
     mod interrupt;
     mod list_show;
     mod output;
+    mod permission;
+    mod refused;
     mod remove;
+    mod stopped;
     mod terminal;
     mod usage;
     mod verify;
@@ -38,7 +45,7 @@ mod cli {
         text.lines().filter(|line| !line.contains(PROGRESS)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Importing and building are for root. Says so where a test is skipped.
+    /// Bundles and clusters are made by root alone. Says so where a test is skipped.
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     fn may_be_root() -> bool {
         let root = flotilla_testkit::is_root();

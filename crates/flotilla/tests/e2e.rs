@@ -9,12 +9,18 @@
 mod archive;
 #[path = "e2e/boot.rs"]
 mod boot;
+#[path = "e2e/cluster.rs"]
+mod cluster;
 #[path = "e2e/contents.rs"]
 mod contents;
 #[path = "e2e/damage.rs"]
 mod damage;
 #[path = "e2e/disk.rs"]
 mod disk;
+#[path = "e2e/faults.rs"]
+mod faults;
+#[path = "e2e/host_state.rs"]
+mod host_state;
 #[path = "e2e/interruption.rs"]
 mod interruption;
 #[path = "e2e/lab.rs"]

@@ -6,13 +6,28 @@ use flotilla_linux::host::Command;
 use serde_json::Value;
 
 /// Each crate, and the crates of ours that its code (not its tests) may use.
-const ALLOWED: [(&str, &[&str]); 6] = [
-    ("flotilla", &["flotilla-bundle", "flotilla-engine", "flotilla-linux"]),
+const ALLOWED: [(&str, &[&str]); 10] = [
+    (
+        "flotilla",
+        &[
+            "flotilla-bundle",
+            "flotilla-drivers",
+            "flotilla-engine",
+            "flotilla-kubeadm",
+            "flotilla-linux",
+            "flotilla-node",
+            "flotilla-spec",
+        ],
+    ),
     ("flotilla-bundle", &["flotilla-engine", "flotilla-linux"]),
-    ("flotilla-engine", &[]),
+    ("flotilla-drivers", &["flotilla-engine", "flotilla-linux", "flotilla-node", "flotilla-spec"]),
+    ("flotilla-engine", &["flotilla-linux", "flotilla-spec"]),
+    ("flotilla-kubeadm", &["flotilla-engine", "flotilla-linux", "flotilla-spec"]),
     ("flotilla-linux", &[]),
-    ("flotilla-testkit", &["flotilla-bundle", "flotilla-engine", "flotilla-linux"]),
-    ("xtask", &["flotilla-bundle", "flotilla-engine"]),
+    ("flotilla-node", &["flotilla-linux"]),
+    ("flotilla-spec", &[]),
+    ("flotilla-testkit", &["flotilla-bundle", "flotilla-engine", "flotilla-linux", "flotilla-spec"]),
+    ("xtask", &["flotilla-bundle", "flotilla-engine", "flotilla-linux", "flotilla-spec"]),
 ];
 
 #[test]

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::*;
-use crate::fake;
 use crate::files::ADMIN_CONF;
+use flotilla_testkit::fake;
 
 /// A certificate of nobody's for nobody, with a key in the form that kubeadm's have (SEC 1).
 fn nobody() -> Credentials {

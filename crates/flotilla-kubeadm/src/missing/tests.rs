@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fake::{self, FakeMachine};
+use flotilla_testkit::fake::{self, FakeMachine};
 
 fn cluster() -> Cluster {
     fake::cluster("10.213.0.0/24")

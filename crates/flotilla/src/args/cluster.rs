@@ -13,26 +13,26 @@ use super::OutputArgs;
 /// first start on a machine builds a bundle (about 15 minutes on two cores), all others take seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    flotilla start                                      a cluster named flotilla\n  \
-    flotilla start --nodes 3                            one control plane, two workers\n  \
-    flotilla start -p demo --cpus 2 --memory 3g         another one, beside it, bounded\n  \
-    flotilla start --extra-config kubelet.max-pods=50 --feature-gates=SomeGate=true\n  \
-    flotilla start --wait all                           return when the system's pods are ready, too\n  \
-    flotilla start --dry-run                            what would be done")]
+    flotilla start                                a cluster named flotilla\n  \
+    flotilla start --nodes 3                      one control plane, two workers\n  \
+    flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded\n  \
+    flotilla start --extra-config kubelet.max-pods=50\n  \
+    flotilla start --wait all                     until all system pods are ready\n  \
+    flotilla start --dry-run                      what would be done")]
 pub(crate) struct StartArgs {
-    /// How many nodes: one control plane, the others workers
+    /// How many nodes: one control plane, the others workers [default: 1]
     #[arg(long, short, value_name = "N")]
     pub(crate) nodes: Option<u32>,
-    /// Processors of the node: a number, `max`, or `no-limit` [default: no-limit]
+    /// Processors of the node: a number, `max` or `no-limit` [default: no-limit]
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
-    /// Memory of the node: megabytes, or with a unit (3g, 3Gi), `max`, or `no-limit` [default: no-limit]
+    /// Memory of the node: 3072 (megabytes), 3g, `max` or `no-limit` [default: no-limit]
     #[arg(long, short, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Disk of the node, for drivers whose machines have their own; native nodes share the host's
+    /// Disk of the node; native nodes share the host's whatever it says
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_size: Option<String>,
-    /// Kubernetes version, `stable` or `latest` [default: the newest one that this flotilla knows]
+    /// Kubernetes version, `stable` or `latest` [default: the newest that flotilla knows]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
     /// Who makes the machines
@@ -62,9 +62,14 @@ pub(crate) struct StartArgs {
     /// More addresses for the API server's certificate
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     pub(crate) apiserver_ips: Vec<String>,
-    /// What must hold before it returns: all, none, or a list of apiserver, `node_ready`, `default_sa`, `system_pods`,
-    /// `apps_running`, kubelet [default: a pod can run: apiserver,node_ready,default_sa]
-    #[arg(long, value_name = "all|none|LIST", value_delimiter = ',')]
+    /// What must hold before it returns.
+    #[arg(
+        long,
+        value_name = "all|none|LIST",
+        value_delimiter = ',',
+        help = "What must hold before it returns: all, none, or some of apiserver, node_ready, default_sa, \
+                  system_pods, apps_running, kubelet [default: apiserver,node_ready,default_sa: a pod can run]"
+    )]
     pub(crate) wait: Vec<String>,
     /// How long that may take
     #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
@@ -129,7 +134,7 @@ pub(crate) enum LayoutArg {
 
 /// Stop a cluster; it keeps everything it holds
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  flotilla stop\n  flotilla stop --all")]
+#[command(after_help = "Examples:\n  flotilla stop\n  flotilla stop -p demo\n  flotilla stop --all")]
 pub(crate) struct StopArgs {
     /// Stop every cluster
     #[arg(long)]
@@ -223,7 +228,7 @@ pub(crate) struct LogsArgs {
 
 /// Print the address of a node
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  flotilla ip\n  curl http://$(flotilla ip):30080")]
+#[command(after_help = "Examples:\n  flotilla ip\n  curl \"http://$(flotilla ip):30080\"")]
 pub(crate) struct IpArgs {
     /// Node to ask for [default: the primary one]
     #[arg(long, short, value_name = "NODE")]

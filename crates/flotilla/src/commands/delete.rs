@@ -22,11 +22,10 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
 
 /// Without a look at its state, which may be damaged or gone: the name is enough.
 fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<(), Failure> {
-    let known = cx.store.folder(name).exists();
     let _lock = cx.lock(name, "flotilla delete", args.lock)?;
-    cx.wait(cx.engine().delete(name))?;
-    cx.screen.result(&json!({"name": name.as_ref(), "deleted": known}), || {
-        if known { format!("{name} is deleted") } else { format!("there was no cluster {name}") }
+    let deleted = cx.wait(cx.engine().delete(name))?.is_yes();
+    cx.screen.result(&json!({"name": name.as_ref(), "deleted": deleted}), || {
+        if deleted { format!("{name} is deleted") } else { format!("there was no cluster {name}") }
     });
     Ok(())
 }

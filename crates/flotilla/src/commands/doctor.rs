@@ -17,7 +17,7 @@ pub(crate) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
             let verdict = match finding.severity {
                 Severity::Good => "ok     ",
                 Severity::Warning => "warning",
-                Severity::Fatal => "missing",
+                Severity::Fatal => "fatal  ",
             };
             cx.screen.line(&format!("{verdict}  {}", finding.text));
             if finding.severity != Severity::Good {

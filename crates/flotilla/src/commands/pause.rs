@@ -47,7 +47,8 @@ fn change(cx: &Cx, args: &PauseArgs, change: Change) -> Result<(), Failure> {
             Change::Pause => "paused",
             Change::Unpause => "unpaused",
         };
-        format!("{done} {count} containers in {whose}")
+        let containers = if count == 1 { "container" } else { "containers" };
+        format!("{done} {count} {containers} in {whose}")
     });
     Ok(())
 }

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use flotilla_bundle::{Request, Shelf};
 use flotilla_engine::converge::Wait;
+use flotilla_engine::explain::profile_flag;
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::port::{Changed, Severity};
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterSpec, WantedPower};
+use flotilla_spec::{ClusterName, ClusterSpec, WantedPower};
 use serde_json::json;
 
 use crate::args::StartArgs;
@@ -25,11 +26,12 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
     // Everything that was typed is checked before anything is looked at, and that before anything is changed.
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
-    let wait = Wait { conditions: wait::conditions(&args.wait)?, limit: args.wait_timeout };
+    let wait = Wait { conditions: wanted.wait.clone(), limit: args.wait_timeout };
     let problems = wanted.spec.check(&cx.host_size());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
+    shelf.check(&bundle_for(&wanted.spec))?;
     cx.require_root()?;
     let spec = match cx.store.load(&cx.name)? {
         Some(known) => wanted.merged_into(&known.spec)?,
@@ -40,9 +42,7 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
         return dry_run(cx, &spec, &wait);
     }
     cx.heed_signals()?;
-    let version = spec.kubernetes_version.to_string();
-    let request = Request { kubernetes: Some(version), ..Request::default() };
-    let bundle = shelf.ensure(&request, cx.screen.reporter())?.bundle.manifest.digest;
+    let bundle = shelf.ensure(&bundle_for(&spec), cx.screen.reporter())?.bundle.manifest.digest;
 
     let _lock = cx.lock(&cx.name, "flotilla start", args.lock)?;
     // Another command may have changed it while we waited.
@@ -61,10 +61,15 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Only what is fatal stops it; a warning is told.
+fn bundle_for(spec: &ClusterSpec) -> Request {
+    Request { kubernetes: Some(spec.kubernetes_version.to_string()), ..Request::default() }
+}
+
+/// Only what is fatal stops it; a warning is told, once, when the cluster is made.
 fn check_host(cx: &Cx, args: &StartArgs, spec: &ClusterSpec) -> Result<(), Failure> {
+    let is_new = cx.store.load(&cx.name)?.is_none();
     let findings = cx.examine();
-    for finding in findings.iter().filter(|finding| finding.severity == Severity::Warning) {
+    for finding in findings.iter().filter(|finding| is_new && finding.severity == Severity::Warning) {
         let text = format!("{} ({})", finding.text, finding.cure);
         cx.screen.reporter().report(Event::Warning { text });
     }
@@ -73,7 +78,7 @@ fn check_host(cx: &Cx, args: &StartArgs, spec: &ClusterSpec) -> Result<(), Failu
         return Err(EngineError::Host(fatal).into());
     }
     // Only a new cluster can still have its ranges taken by others.
-    if cx.store.load(&cx.name)?.is_none() {
+    if is_new {
         let taken = spec.network.taken(&cx.subnets_in_use()?);
         if !taken.is_empty() {
             return Err(EngineError::Spec(taken).into());
@@ -153,14 +158,20 @@ fn tell(screen: &Screen, cluster: &Cluster, changed: Changed) {
         if !changed.is_yes() {
             return format!("{name} runs already (Kubernetes {version}, {node}): nothing to do");
         }
-        let suffix = if name.as_ref() == "flotilla" { String::new() } else { format!(" -p {name}") };
-        format!(
-            "{name} is up: Kubernetes {version} at {}\n\n  \
-             kubectl get nodes                 your kubectl uses it now\n  \
-             flotilla{suffix} kubectl -- get pods -A    or the cluster's own\n  \
-             flotilla{suffix} ssh                       a shell in the node\n  \
-             flotilla{suffix} stop, flotilla{suffix} delete",
-            cluster.api_url()
-        )
+        format!("{name} is up: Kubernetes {version} at {}\n\n{}", cluster.api_url(), next_commands(name))
     });
+}
+
+/// What a person may want to type next.
+fn next_commands(name: &ClusterName) -> String {
+    let flag = profile_flag(name);
+    let commands = [
+        ("kubectl get nodes".to_owned(), "your kubectl uses it now"),
+        (format!("flotilla kubectl{flag} -- get pods -A"), "or the cluster's own"),
+        (format!("flotilla ssh{flag}"), "a shell in the node"),
+        (format!("flotilla stop{flag}"), "power it off; it keeps all it holds"),
+        (format!("flotilla delete{flag}"), "remove it"),
+    ];
+    let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    commands.map(|(command, what)| format!("  {command:width$}    {what}")).join("\n")
 }

@@ -4,6 +4,7 @@ mod shape;
 
 use std::process::ExitCode;
 
+use flotilla_engine::explain::profile_flag;
 use flotilla_engine::port::{Cmd, KubernetesState, Machine, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
 use flotilla_kubeadm::kubeconfig::State;
@@ -30,7 +31,8 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
         let machine = machines.get(&spec.name).filter(|machine| machine.state().power == Power::On);
         if machine.is_none() && spec.power == WantedPower::Running {
             let text = format!("node {} ended without being stopped", spec.name);
-            cx.screen.warning(&text, "`flotilla start` brings it back with all it holds");
+            let flag = profile_flag(&cx.name);
+            cx.screen.warning(&text, &format!("`flotilla start{flag}` brings it back with all it holds"));
         }
         nodes.push(status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?);
     }

@@ -1,5 +1,6 @@
 //! `flotilla stop`
 
+use flotilla_engine::explain::profile_flag;
 use flotilla_engine::port::Changed;
 use flotilla_spec::{ClusterName, WantedPower};
 use serde_json::json;
@@ -13,6 +14,9 @@ pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), Failure> {
     let names = if args.all { cx.store.names()? } else { vec![cx.name.clone()] };
     if !args.all {
         cx.store.get(&cx.name)?;
+    }
+    if names.is_empty() {
+        cx.screen.result(&json!({"changed": false}), || "there is no cluster to stop".into());
     }
     cx.heed_signals()?;
     for name in names {
@@ -30,7 +34,10 @@ fn stop(cx: &Cx, name: &ClusterName, args: &StopArgs) -> Result<(), Failure> {
     cx.store.save(&cluster)?;
     let changed = cx.wait(cx.engine().stop(&cluster, args.keep_context_active))?;
     cx.screen.result(&json!({"name": name.as_ref(), "changed": changed.is_yes()}), || match changed {
-        Changed::Yes => format!("{name} is stopped; `flotilla start` brings it back with all it holds"),
+        Changed::Yes => {
+            let flag = profile_flag(name);
+            format!("{name} is stopped; `flotilla start{flag}` brings it back with all it holds")
+        }
         Changed::No => format!("{name} is stopped already"),
     });
     Ok(())

@@ -11,7 +11,7 @@ use flotilla_engine::event::Outcome;
 use flotilla_engine::{Event, Reporter, Unit};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::pace::{Pace, about, duration};
+use super::pace::{Pace, about, count_of, duration};
 use super::{DONE, WARNING};
 
 /// The message is cut off where the line ends: a line that wraps would be drawn over and over.
@@ -93,7 +93,7 @@ impl Reporter for Bars {
         match event {
             Event::Plan { steps, expected } => {
                 let time = expected.map(|time| format!(", {}", about(time))).unwrap_or_default();
-                self.print(&format!("{} steps{time}", steps.len()));
+                self.print(&format!("{}{time}", count_of(steps.len())));
             }
             Event::StepStarted { step, title, .. } => {
                 let bar =
@@ -115,7 +115,7 @@ impl Reporter for Bars {
                 let Some(Running { title, bar }) = running.remove(&step) else { return };
                 let end = match outcome {
                     Outcome::Done => duration(took),
-                    Outcome::Kept => "kept from before".into(),
+                    Outcome::Kept => "nothing to do".into(),
                 };
                 bar.finish_and_clear();
                 self.all.remove(&bar);
@@ -206,7 +206,7 @@ mod tests {
         progress(&bars, "kubernetes", 412, 1648, "k8s.io/apiserver/pkg/server");
         insta::assert_snapshot!(seen(&terminal, &bars), @"
         3 steps, about 10 min
-        ✓ pause 3.10.2 (kept from before)
+        ✓ pause 3.10.2 (nothing to do)
         ✓ userland (1 min 35 s)
         warning: apt has another version of bash
         ⠿ kubernetes v1.37.1: 412/1648 packages k8s.io/apiserver/pkg/server
@@ -215,7 +215,7 @@ mod tests {
         bars.clear();
         insta::assert_snapshot!(seen(&terminal, &bars), @"
         3 steps, about 10 min
-        ✓ pause 3.10.2 (kept from before)
+        ✓ pause 3.10.2 (nothing to do)
         ✓ userland (1 min 35 s)
         warning: apt has another version of bash
         ");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::{Event, Reporter};
 
-use super::pace::{Pace, about, duration};
+use super::pace::{Pace, about, count_of, duration};
 use super::{WARNING, write_to};
 
 /// How often a step that takes long says where it is.
@@ -38,7 +38,7 @@ impl State {
         match event {
             Event::Plan { steps, expected } => {
                 let time = expected.map(|time| format!(", {}", about(time))).unwrap_or_default();
-                Some(format!("{} steps{time}", steps.len()))
+                Some(format!("{}{time}", count_of(steps.len())))
             }
             Event::StepStarted { step, title, .. } => {
                 self.running.insert(step.clone(), (title.clone(), Instant::now()));
@@ -61,7 +61,7 @@ impl State {
                 let (title, _) = self.running.remove(step)?;
                 let end = match outcome {
                     Outcome::Done => format!("done in {}", duration(*took)),
-                    Outcome::Kept => "kept from before".into(),
+                    Outcome::Kept => "nothing to do".into(),
                 };
                 Some(format!("{}{title}: {end}", self.position(step)))
             }

@@ -97,6 +97,11 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// `1 step`, `12 steps`.
+pub(crate) fn count_of(steps: usize) -> String {
+    if steps == 1 { "1 step".into() } else { format!("{steps} steps") }
+}
+
 /// `about 15 min`, for what nobody knows to the second.
 pub(crate) fn about(time: Duration) -> String {
     match time.as_secs() {
@@ -167,5 +172,6 @@ mod tests {
         assert_eq!(duration(Duration::from_secs(595)), "9 min 55 s");
         assert_eq!(about(Duration::from_secs(875)), "about 15 min");
         assert_eq!(about(Duration::ZERO), "about 1 s");
+        assert_eq!((count_of(1).as_str(), count_of(12).as_str()), ("1 step", "12 steps"));
     }
 }

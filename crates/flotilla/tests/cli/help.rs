@@ -3,8 +3,20 @@ use insta::assert_snapshot;
 use super::home;
 
 /// Every command, as it is typed.
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 23] = [
     &[],
+    &["start"],
+    &["status"],
+    &["stop"],
+    &["delete"],
+    &["pause"],
+    &["unpause"],
+    &["kubectl"],
+    &["ssh"],
+    &["logs"],
+    &["ip"],
+    &["doctor"],
+    &["update-context"],
     &["bundle"],
     &["bundle", "build"],
     &["bundle", "list"],
@@ -16,6 +28,10 @@ const COMMANDS: [&[&str]; 11] = [
     &["version"],
     &["completion"],
 ];
+
+/// Those with more to say than fits the short help.
+const WITH_LONG_HELP: [&[&str]; 6] =
+    [&["start"], &["status"], &["delete"], &["kubectl"], &["ssh"], &["bundle", "build"]];
 
 #[test]
 fn every_command_explains_itself_with_examples() {
@@ -29,6 +45,22 @@ fn every_command_explains_itself_with_examples() {
         }
     }
     assert!(home.files().is_empty());
+}
+
+#[test]
+fn help_fits_a_narrow_terminal_and_breaks_no_example() {
+    let home = home().with_env("COLUMNS", "80");
+    for command in COMMANDS {
+        let help = home.run(command.iter().chain([&"-h"])).success().stdout;
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+        }
+        for line in examples.lines() {
+            let begins = ["  flotilla ", "  source ", "  curl "].iter().any(|word| line.starts_with(word));
+            assert!(begins, "{command:?} has a broken example: {line}");
+        }
+    }
 }
 
 #[test]
@@ -64,22 +96,143 @@ fn without_arguments_there_is_help() {
     ----- stdout -----
     A real multi-node Kubernetes cluster on your own machine, in seconds
 
-    Usage: flotilla <COMMAND>
+    Usage: flotilla [OPTIONS] <COMMAND>
 
     Commands:
-      bundle      Manage bundles: everything a node needs, in one verified folder
-      version     Print the version of flotilla
-      completion  Print a script that gives your shell tab completion
-      help        Print this message or the help of the given subcommand(s)
+      start           Start a cluster: make it, power it on, or find that it runs
+      status          Show what runs
+      stop            Stop a cluster; it keeps everything it holds
+      delete          Delete a cluster with all it holds
+      pause           Freeze Kubernetes; pods of your own go on
+      unpause         Thaw what `pause` froze
+      kubectl         Run the cluster's own kubectl against it
+      ssh             Open a shell in a node, or run a command there
+      logs            Show the logs of a node: kubelet, containerd, control plane
+      ip              Print the address of a node
+      doctor          Check what this host lacks or has in the way, and tell the cure
+      update-context  Make the cluster the current context of your kubeconfig again
+      bundle          Manage bundles: everything that a node needs, in one folder
+      version         Print the version of flotilla
+      completion      Print a script that gives your shell tab completion
+      help            Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
-      flotilla bundle build                  build everything that a node needs
-      flotilla bundle list                   show the bundles on this machine
+      flotilla start                         a Kubernetes cluster on this machine
+      flotilla kubectl -- get pods -A        use it (your own kubectl can, too)
+      flotilla stop                          power it off; it keeps all it holds
+      flotilla delete                        remove it
+      flotilla doctor                        what this host lacks or has in the way
       source <(flotilla completion bash)     tab completion for this shell
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn short_help_of_start() {
+    assert_snapshot!(home().run(["start", "-h"]), @"
+    status: 0
+    ----- stdout -----
+    Start a cluster: make it, power it on, or find that it runs
+
+    Usage: flotilla start [OPTIONS]
+
+    Options:
+          --cpus <N>
+              Processors of the node: a number, `max` or `no-limit` [default: no-limit]
+      -m, --memory <SIZE>
+              Memory of the node: 3072 (megabytes), 3g, `max` or `no-limit` [default: no-limit]
+          --disk-size <SIZE>
+              Disk of the node; native nodes share the host's whatever it says
+          --kubernetes-version <VERSION>
+              Kubernetes version, `stable` or `latest` [default: the newest that flotilla knows]
+      -d, --driver <DRIVER>
+              Who makes the machines [default: native] [possible values: native]
+          --subnet <CIDR>
+              Addresses of the nodes [default: a free /24 of 10.213.0.0/16]
+          --pod-subnet <CIDR>
+              Addresses of the pods [default: a free one of 10.244.0.0/16, 10.245.0.0/16, …]
+          --service-cluster-ip-range <CIDR>
+              Addresses of the services [default: 10.96.0.0/12]
+          --dns-domain <DOMAIN>
+              Domain of the cluster's own names [default: cluster.local]
+          --extra-config <COMPONENT.KEY=VALUE>
+              Setting of a Kubernetes component, as component.key=value; may be repeated
+          --feature-gates <GATE=BOOL,…>
+              Feature gates of all components
+          --apiserver-names <NAME,…>
+              More names for the API server's certificate
+          --apiserver-ips <IP,…>
+              More addresses for the API server's certificate
+          --wait <all|none|LIST>
+              What must hold before it returns: all, none, or some of apiserver, node_ready, default_sa,
+              system_pods, apps_running, kubelet [default: apiserver,node_ready,default_sa: a pod can
+              run]
+          --wait-timeout <TIME>
+              How long that may take [default: 6m]
+          --dry-run
+              Say what would be done, and change nothing
+          --force
+              Go on although the host checks found something fatal
+          --no-wait-lock
+              Fail at once if another command changes the cluster, instead of waiting for it
+      -o, --output <OUTPUT>
+              Output format [default: text] [possible values: text, json]
+      -h, --help
+              Print help (see more with '--help')
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
+    Examples:
+      flotilla start                                a cluster named flotilla
+      flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded
+      flotilla start --extra-config kubelet.max-pods=50
+      flotilla start --wait all                     until all system pods are ready
+      flotilla start --dry-run                      what would be done
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_ssh() {
+    assert_snapshot!(home().run(["ssh", "--help"]), @"
+    status: 0
+    ----- stdout -----
+    Open a shell in a node, or run a command there
+
+    Standard input and output are passed byte for byte, and the exit status is the command's. Several
+    words are one line for the node's shell, as ssh has it.
+
+    Usage: flotilla ssh [OPTIONS] [COMMAND]...
+
+    Arguments:
+      [COMMAND]...
+              Command to run there
+
+    Options:
+      -n, --node <NODE>
+              Node to go to [default: the primary one]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Global options:
+      -p, --profile <NAME>
+              Name of the cluster
+              
+              [default: flotilla]
+
+    Examples:
+      flotilla ssh
+      flotilla ssh -- crictl ps
+      flotilla ssh -- 'cat > /tmp/file' < file
     ----- stderr -----
     ");
 }
@@ -89,15 +242,15 @@ fn help_of_bundle() {
     assert_snapshot!(home().run(["bundle", "--help"]), @"
     status: 0
     ----- stdout -----
-    Manage bundles: everything a node needs, in one verified folder
+    Manage bundles: everything that a node needs, in one folder
 
-    Usage: flotilla bundle <COMMAND>
+    Usage: flotilla bundle [OPTIONS] <COMMAND>
 
     Commands:
       build   Build a bundle, or find that it is there
       list    List the bundles on this machine
       show    Show what is in a bundle, where it came from and where its bytes go
-      verify  Read every byte of a bundle and name each file that is not as it was made
+      verify  Read every byte and name each file that is not as it was made
       remove  Remove a bundle that no cluster uses
       export  Write a bundle to one file, for a machine without a network
       import  Take in a bundle that was exported elsewhere
@@ -106,10 +259,13 @@ fn help_of_bundle() {
     Options:
       -h, --help  Print help
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
-      flotilla bundle build                         build the newest Kubernetes that this flotilla knows
-      flotilla bundle show v1.37.1                  see what is in it, and from where
-      flotilla bundle export v1.37.1 k8s.tar.zst    take it to a machine without a network
+      flotilla bundle build                        build the newest known Kubernetes
+      flotilla bundle show v1.37.1                 what is in it, and from where
+      flotilla bundle export v1.37.1 k8s.tar.zst   for a machine without a network
     ----- stderr -----
     ");
 }
@@ -129,7 +285,7 @@ fn help_of_bundle_build() {
 
     Options:
           --kubernetes-version <VERSION>
-              Kubernetes version of the bundle [default: the newest one that this flotilla knows]
+              Kubernetes version of the bundle [default: the newest that flotilla knows]
 
           --source <SOURCE>
               Where the parts come from
@@ -152,6 +308,12 @@ fn help_of_bundle_build() {
       -h, --help
               Print help (see a summary with '-h')
 
+    Global options:
+      -p, --profile <NAME>
+              Name of the cluster
+              
+              [default: flotilla]
+
     Examples:
       flotilla bundle build
       flotilla bundle build --kubernetes-version v1.36.4
@@ -170,14 +332,17 @@ fn short_help_of_bundle_build() {
     Usage: flotilla bundle build [OPTIONS]
 
     Options:
-          --kubernetes-version <VERSION>  Kubernetes version of the bundle [default: the newest one that
-                                          this flotilla knows]
+          --kubernetes-version <VERSION>  Kubernetes version of the bundle [default: the newest that
+                                          flotilla knows]
           --source <SOURCE>               Where the parts come from [default: auto] [possible values:
                                           auto, build]
           --kubernetes-source <PATH>      Build Kubernetes from this checkout instead of the pinned
                                           version
       -o, --output <OUTPUT>               Output format [default: text] [possible values: text, json]
       -h, --help                          Print help (see more with '--help')
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
 
     Examples:
       flotilla bundle build
@@ -199,6 +364,9 @@ fn help_of_bundle_list() {
     Options:
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
 
     Examples:
       flotilla bundle list
@@ -223,6 +391,9 @@ fn help_of_bundle_show() {
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
       flotilla bundle show v1.37.1
       flotilla bundle show [DIGEST] -o json | jq .images
@@ -235,7 +406,7 @@ fn help_of_bundle_verify() {
     assert_snapshot!(home().run(["bundle", "verify", "--help"]), @"
     status: 0
     ----- stdout -----
-    Read every byte of a bundle and name each file that is not as it was made
+    Read every byte and name each file that is not as it was made
 
     Usage: flotilla bundle verify [OPTIONS] <VERSION|DIGEST>
 
@@ -245,6 +416,9 @@ fn help_of_bundle_verify() {
     Options:
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
 
     Examples:
       flotilla bundle verify v1.37.1
@@ -268,6 +442,9 @@ fn help_of_bundle_remove() {
     Options:
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
 
     Examples:
       flotilla bundle remove v1.36.4
@@ -293,6 +470,9 @@ fn help_of_bundle_export() {
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
       flotilla bundle export v1.37.1 kubernetes-v1.37.1.tar.zst
       flotilla bundle export [DIGEST] /media/stick/bundle.tar.zst
@@ -317,6 +497,9 @@ fn help_of_bundle_import() {
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
       flotilla bundle import kubernetes-v1.37.1.tar.zst
       flotilla bundle import bundle.tar.zst --digest "$(cat bundle.sha256)"
@@ -338,6 +521,9 @@ fn help_of_version() {
       -o, --output <OUTPUT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help
 
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+
     Examples:
       flotilla version
       flotilla version --short
@@ -353,13 +539,16 @@ fn help_of_completion() {
     ----- stdout -----
     Print a script that gives your shell tab completion
 
-    Usage: flotilla completion <SHELL>
+    Usage: flotilla completion [OPTIONS] <SHELL>
 
     Arguments:
       <SHELL>  Shell to write it for [possible values: bash, zsh, fish]
 
     Options:
       -h, --help  Print help
+
+    Global options:
+      -p, --profile <NAME>  Name of the cluster [default: flotilla]
 
     Examples:
       source <(flotilla completion bash)
@@ -372,7 +561,7 @@ fn help_of_completion() {
 #[test]
 fn short_help_is_the_long_one_where_there_is_no_more_to_say() {
     let home = home();
-    for command in COMMANDS.iter().filter(|command| **command != ["bundle", "build"]) {
+    for command in COMMANDS.iter().filter(|command| !WITH_LONG_HELP.contains(command)) {
         let help = |flag| home.run(command.iter().chain([&flag])).stdout;
         assert_eq!(help("-h"), help("--help"), "{command:?}");
     }

@@ -13,7 +13,7 @@ fn an_unknown_command_gets_a_suggestion() {
 
       tip: a similar subcommand exists: 'bundle'
 
-    Usage: flotilla <COMMAND>
+    Usage: flotilla [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     ");
@@ -25,7 +25,7 @@ fn an_unknown_command_gets_a_suggestion() {
 
       tip: a similar subcommand exists: 'list'
 
-    Usage: flotilla bundle <COMMAND>
+    Usage: flotilla bundle [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     ");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flotilla_linux::host::Command;
 
-use crate::lab::{self, Building};
+use crate::lab;
 
 /// A file system of that size, for as long as it lives.
 struct SmallDisk {
@@ -55,7 +55,7 @@ fn a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on() {
         .arg(disk.home().join("cache"))
         .run()
         .unwrap();
-    let mut building = Building::start(disk.home());
+    let mut building = lab::build(disk.home());
     assert!(building.wait_for_step("userland"));
     let ballast = disk.home().join("ballast");
     building.paused(|| {
@@ -66,7 +66,7 @@ fn a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on() {
     assert_eq!(status, 26, "{last}");
     assert!(last["data"]["advice"].as_str().unwrap().contains("free some space"), "{last}");
     fs::remove_file(&ballast).unwrap();
-    let (status, last) = Building::start(disk.home()).finish();
+    let (status, last) = lab::build(disk.home()).finish();
     assert_eq!(status, 0, "{last}");
     assert_eq!(last["data"]["digest"], lab::digest());
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::lab::{self, Building};
+use crate::lab;
 
 /// Takes parts away, so that there is something to build.
 fn forget(home: &std::path::Path, names: &[&str]) {
@@ -21,20 +21,20 @@ fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
     forget(home.path(), &["cni-plugins-", "runc-", "pause-"]);
     let traces = lab::traces();
     for step in ["userland", "pause", "cni-plugins", "runc", "rootfs", "images", "manifest"] {
-        let mut building = Building::start(home.path());
+        let mut building = lab::build(home.path());
         assert!(building.wait_for_step(step), "the build ended before {step}");
         building.kill();
         assert_eq!(lab::succeed(home.path(), &["bundle", "list", "-o", "json"]).trim(), "[]", "after {step}");
     }
     // In the middle of the image store, containerd at work.
-    let mut building = Building::start(home.path());
+    let mut building = lab::build(home.path());
     assert!(
         building
             .wait_for(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains("kube-")))
     );
     building.kill();
 
-    let (status, last) = Building::start(home.path()).finish();
+    let (status, last) = lab::build(home.path()).finish();
     assert_eq!(status, 0, "{last}");
     assert_eq!(last["data"]["digest"], lab::digest());
     assert_eq!(lab::shelf(home.path()), [lab::digest()], "nothing unfinished is left");
@@ -50,7 +50,7 @@ fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
 fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
     let home = lab::home_with_parts();
     forget(home.path(), &["runc-"]);
-    let mut building = Building::start(home.path());
+    let mut building = lab::build(home.path());
     assert!(building.wait_for_step("runc"));
     building.signal(rustix::process::Signal::INT);
     let (status, last) = building.finish();
@@ -63,7 +63,7 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
 #[ignore = "needs root and a bundle"]
 fn the_second_of_two_waits_and_says_for_whom() {
     let home = lab::home_with_parts();
-    let mut first = Building::start(home.path());
+    let mut first = lab::build(home.path());
     assert!(first.wait_for_step("rootfs"));
     let second = lab::flotilla(home.path(), &["bundle", "build"])
         .stderr(Stdio::piped())

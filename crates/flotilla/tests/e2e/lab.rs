@@ -1,7 +1,13 @@
-//! What the tests share: the real bundle, and homes of their own beside it.
+//! What the tests share: the real bundle, homes of their own beside it, and clusters.
+
+#[path = "lab/cluster.rs"]
+mod cluster;
+#[path = "lab/terminal.rs"]
+mod terminal;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -9,6 +15,9 @@ use std::sync::OnceLock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+
+pub(crate) use cluster::{Cluster, PATIENCE, feed, wait_until};
+pub(crate) use terminal::Terminal;
 
 /// The Kubernetes version that everything is tried with: the default one.
 pub(crate) const VERSION: &str = "v1.37.1";
@@ -54,7 +63,7 @@ pub(crate) fn bundle() -> &'static Path {
     BUNDLE.get_or_init(|| {
         let built = flotilla(&real_home(), &["bundle", "build", "--source", "build"]).status().unwrap();
         assert!(built.success(), "no bundle to test with");
-        let (status, last) = Building::start(&real_home()).finish();
+        let (status, last) = build(&real_home()).finish();
         assert_eq!(status, 0, "{last}");
         PathBuf::from(last["data"]["path"].as_str().unwrap())
     })
@@ -105,18 +114,20 @@ pub(crate) fn replace(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::set_permissions(path, mode).unwrap();
 }
 
-/// A build that is under way, with its events.
-pub(crate) struct Building {
+/// Begins to build the bundle.
+pub(crate) fn build(home: &Path) -> Running {
+    Running::start(&mut flotilla(home, &["bundle", "build", "--source", "build"]))
+}
+
+/// A command that is under way, with its events.
+pub(crate) struct Running {
     child: Child,
     events: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Building {
-    pub(crate) fn start(home: &Path) -> Self {
-        let mut child = flotilla(home, &["bundle", "build", "--source", "build", "-o", "json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.args(["-o", "json"]).stdout(Stdio::piped()).spawn().unwrap();
         let events = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, events }
     }
@@ -125,7 +136,7 @@ impl Building {
         self.child.id()
     }
 
-    /// Waits for the event; false if the build ended before.
+    /// Waits for the event; false if the command ended before.
     pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> bool {
         self.events
             .by_ref()
@@ -137,12 +148,16 @@ impl Building {
         self.wait_for(|event| event["type"] == "io.k8s.sigs.minikube.step" && event["data"]["name"] == step)
     }
 
+    pub(crate) fn wait_for_end_of_step(&mut self, step: &str) -> bool {
+        self.wait_for(|event| event["type"] == "dev.flotilla.step.done" && event["data"]["name"] == step)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    /// Does something while the build stands still.
+    /// Does something while the command stands still.
     pub(crate) fn paused(&self, act: impl FnOnce()) {
         self.signal(Signal::STOP);
         act();
@@ -155,10 +170,12 @@ impl Building {
         self.child.wait().unwrap();
     }
 
-    /// Reads to the end. Gives the exit status and the last event.
+    /// Reads to the end. Gives the exit status, 128 + N if signal N ended it, and the last event.
     pub(crate) fn finish(mut self) -> (i32, Value) {
         let last = self.events.by_ref().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).last();
-        (self.child.wait().unwrap().code().unwrap(), last.unwrap_or_default())
+        let status = self.child.wait().unwrap();
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+        (status, last.unwrap_or_default())
     }
 }
 

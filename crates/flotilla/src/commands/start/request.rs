@@ -1,8 +1,10 @@
 //! From what was typed to a spec.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use flotilla_engine::EngineError;
+use flotilla_engine::port::Condition;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;
@@ -15,10 +17,13 @@ use flotilla_spec::{
 use crate::args::{DriverArg, StartArgs};
 use crate::failure::Failure;
 
+use super::wait;
+
 /// A spec, and which of it was asked for.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
+    pub(super) wait: BTreeSet<Condition>,
     version: bool,
     sizes: Sizes,
 }
@@ -72,6 +77,10 @@ impl Wanted {
                 parsed(&mut problems, Some(ip), |ip| ip.parse::<IpAddr>().map_err(|_| bad_address(ip)))
             })
             .collect();
+        let wait = wait::conditions(&args.wait).unwrap_or_else(|unknown| {
+            problems.push(unknown);
+            BTreeSet::new()
+        });
         let Some(kubernetes_version) = kubernetes_version.filter(|_| problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
         };
@@ -102,7 +111,7 @@ impl Wanted {
             feature_gates,
             nodes,
         };
-        Ok(Self { spec, version: version.is_some(), sizes: Sizes { cpus, memory, disk } })
+        Ok(Self { spec, wait, version: version.is_some(), sizes: Sizes { cpus, memory, disk } })
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flotilla_engine::EngineError;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::port::Condition;
 use flotilla_spec::error::SpecError;
-
-use crate::failure::Failure;
 
 /// A pod can run.
 const DEFAULT: [Condition; 3] =
@@ -19,7 +16,8 @@ pub(crate) fn default() -> Wait {
     Wait { conditions: DEFAULT.into(), limit: Duration::from_mins(6) }
 }
 
-pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, Failure> {
+/// What the words stand for, or the first that stands for nothing.
+pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, SpecError> {
     let all = || Condition::ALL.iter().map(|(condition, _)| *condition).collect();
     match words {
         [] => Ok(DEFAULT.into()),
@@ -29,12 +27,12 @@ pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, Failur
     }
 }
 
-fn condition(word: &str) -> Result<Condition, Failure> {
+fn condition(word: &str) -> Result<Condition, SpecError> {
     let found = Condition::ALL.iter().find(|(_, name)| *name == word);
-    Ok(found.map(|(condition, _)| *condition).ok_or_else(|| {
+    found.map(|(condition, _)| *condition).ok_or_else(|| {
         let known = Condition::ALL.map(|(_, name)| name).join(", ");
-        EngineError::Spec(vec![SpecError::UnknownCondition { given: word.to_owned(), known }])
-    })?)
+        SpecError::UnknownCondition { given: word.to_owned(), known }
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,197 @@
+//! Doing what was planned: in which order, what side by side, and what is told of it.
+
+use flotilla_engine::port::{Changed, Driver, KubernetesState, Power};
+use flotilla_engine::{EngineError, Event, Reporter};
+use flotilla_linux::host::Cancel;
+use flotilla_testkit::fake::When;
+use tokio::time::timeout;
+
+use crate::world::{World, told, wait};
+
+/// Longer than anything here takes, on a clock that stands still while there is something to do.
+const LONG: std::time::Duration = std::time::Duration::from_hours(1);
+
+#[tokio::test]
+async fn a_new_cluster_is_made_in_order() {
+    let world = World::new();
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    insta::assert_snapshot!(world.calls.log().join("\n"), @"");
+    insta::assert_snapshot!(told(&world.take_events()).join("\n"), @"");
+}
+
+#[tokio::test]
+async fn a_second_start_looks_and_changes_nothing() {
+    let world = World::running().await;
+    let before = world.found().await;
+    world.calls.take();
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    assert_eq!(told(&world.take_events()), [] as [String; 0]);
+    assert_eq!(world.found().await, before);
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_ready_yet_is_waited_for_with_all_the_patience_there_is() {
+    let world = World::running().await;
+    // The first look, which has no patience, sees a cluster that is not ready.
+    world.calls.fail("wait node_ready", When::Before);
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+    assert_eq!(told(&world.take_events()), ["plan wait", "> wait", ". wait"]);
+}
+
+#[tokio::test]
+async fn a_stopped_cluster_is_started_with_what_it_held() {
+    let world = World::running().await;
+    assert_eq!(world.stop().await.unwrap(), Changed::Yes);
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    let stopped = world.found().await;
+    assert_eq!(stopped.machines[world.node()].power, Power::Off);
+    assert_eq!((stopped.known.len(), stopped.current), (1, None));
+    assert_eq!(world.stop().await.unwrap(), Changed::No);
+    world.calls.take();
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    assert_eq!(world.found().await, World::running().await.found().await);
+}
+
+#[tokio::test]
+async fn the_context_stays_the_current_one_if_that_is_wished() {
+    let world = World::running().await;
+    world.engine().stop(&world.cluster, true).await.unwrap();
+    assert_eq!(world.found().await.current.as_ref(), Some(world.name()));
+}
+
+#[tokio::test]
+async fn what_a_reboot_took_is_brought_back() {
+    let world = World::running().await;
+    world.driver.lose_network(world.name());
+    world.driver.lose_power(world.name(), world.node());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert_eq!(world.found().await, World::running().await.found().await);
+}
+
+#[tokio::test]
+async fn a_damaged_machine_is_repaired_and_nothing_else_is_touched() {
+    let world = World::running().await;
+    world.driver.damage(world.name(), world.node());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert_eq!(told(&world.take_events())[0], "plan machine/demo wait");
+    assert_eq!(world.found().await, World::running().await.found().await);
+}
+
+#[tokio::test]
+async fn a_paused_cluster_is_woken() {
+    let world = World::running().await;
+    world.pause().await;
+    assert_eq!(world.found().await.kubernetes, KubernetesState::Paused);
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert_eq!(told(&world.take_events())[0], "plan unpause/demo wait");
+    assert_eq!(world.found().await.kubernetes, KubernetesState::Complete);
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_leaves_nothing() {
+    let world = World::running().await;
+    assert_eq!(world.delete().await.unwrap(), Changed::Yes);
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    let found = world.found().await;
+    assert!(!found.network && !found.saved && found.machines.is_empty() && found.known.is_empty());
+    assert_eq!(world.delete().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn only_a_machine_that_is_on_can_be_had() {
+    let world = World::running().await;
+    assert!(world.engine().machine(world.name(), world.node()).await.is_ok());
+    let stranger = "stranger".parse().unwrap();
+    world.stop().await.unwrap();
+    for node in [world.node(), &stranger] {
+        let error = world.engine().machine(world.name(), node).await.map(drop).unwrap_err();
+        assert!(matches!(error, EngineError::NotRunning(_)), "{error:?}");
+    }
+}
+
+/// Each of the two goes on only when the other has begun.
+#[tokio::test(start_paused = true)]
+async fn steps_that_do_not_need_each_other_run_side_by_side() {
+    let world = World::new();
+    world.calls.hold("complete demo", "kubeconfig put");
+    world.calls.hold("access", "complete demo");
+    timeout(LONG, world.start()).await.expect("neither waits for the other's end").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_stops_what_needs_it_and_nothing_else() {
+    let world = World::new();
+    world.calls.fail("complete demo", When::Before);
+    world.calls.hold("access", "complete demo");
+    let error = world.start().await.unwrap_err();
+    assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
+    let found = world.found().await;
+    assert_eq!(found.kubernetes, KubernetesState::Partial);
+    assert_eq!(found.current.as_ref(), Some(world.name()), "it is published all the same");
+    let told = told(&world.take_events());
+    assert!(told.contains(&". kubeconfig".to_owned()), "{told:?}");
+    assert!(!told.contains(&". complete".to_owned()), "{told:?}");
+    assert!(!told.contains(&"> wait".to_owned()), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_failures_the_first_is_the_error() {
+    for (first, second) in [("complete demo", "access"), ("access", "complete demo")] {
+        let world = World::new();
+        world.calls.fail(first, When::Before);
+        world.calls.fail(second, When::After);
+        world.calls.hold(second, first);
+        let error = world.start().await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(cause, format!("`{first}` was told to fail"));
+    }
+}
+
+/// Cancels as soon as a step begins.
+struct CancelAt<'a> {
+    world: &'a World,
+    step: &'a str,
+}
+
+impl Reporter for CancelAt<'_> {
+    fn report(&self, event: Event) {
+        if matches!(&event, Event::StepStarted { step, .. } if step == self.step) {
+            self.world.cancel.cancel();
+        }
+        self.world.events.report(event);
+    }
+}
+
+#[tokio::test]
+async fn after_a_cancel_no_step_begins_and_what_has_begun_is_finished() {
+    for step in ["network", "machine/demo", "api/demo"] {
+        let mut world = World::new();
+        let reporter = CancelAt { world: &world, step };
+        let error = world.engine_with(&reporter).start(&world.cluster, &wait()).await.unwrap_err();
+        assert!(matches!(error, EngineError::Interrupted), "{error:?}");
+        let told = told(&world.take_events());
+        assert_eq!(told[told.len() - 2..], [format!("> {step}"), format!(". {step}")]);
+        world.cancel = Cancel::new();
+        assert_eq!(world.start().await.unwrap(), Changed::Yes);
+        assert_eq!(world.found().await, World::running().await.found().await);
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_during_the_last_step_comes_too_late() {
+    let world = World::new();
+    let reporter = CancelAt { world: &world, step: "wait" };
+    let done = world.engine_with(&reporter).start(&world.cluster, &wait()).await;
+    assert_eq!(done.unwrap(), Changed::Yes);
+}
+
+#[tokio::test]
+async fn what_is_cancelled_before_it_begins_does_nothing() {
+    let world = World::new();
+    world.cancel.cancel();
+    let error = world.start().await.unwrap_err();
+    assert!(matches!(error, EngineError::Interrupted), "{error:?}");
+    assert_eq!(world.driver.find(world.name()).await.unwrap().len(), 0);
+}

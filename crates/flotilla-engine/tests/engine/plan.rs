@@ -1,0 +1,211 @@
+//! From what is there to what is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flotilla_engine::Cluster;
+use flotilla_engine::plan::{self, Observed, Plan};
+use flotilla_engine::port::{Condition, KubernetesState, MachineState, Power};
+use flotilla_testkit::fake;
+
+const ON: MachineState = MachineState { power: Power::On, whole: true };
+const DAMAGED: MachineState = MachineState { power: Power::On, whole: false };
+const OFF: MachineState = MachineState { power: Power::Off, whole: false };
+
+const STATES: [KubernetesState; 4] =
+    [KubernetesState::Silent, KubernetesState::Partial, KubernetesState::Paused, KubernetesState::Complete];
+
+fn one_node() -> Cluster {
+    fake::cluster("10.213.0.0/24")
+}
+
+fn four_nodes() -> Cluster {
+    let yaml = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo-a, role: worker}
+- {name: demo-b, role: control-plane}
+- {name: demo-c, role: control-plane}
+- {name: demo-d, role: worker, power: stopped}
+";
+    fake::cluster_of(yaml, "10.213.0.0/24")
+}
+
+/// Everything runs that the cluster has, stopped nodes too.
+fn all_of(cluster: &Cluster) -> Observed {
+    Observed {
+        network: true,
+        machines: cluster.spec.nodes.iter().map(|node| (node.name.clone(), ON)).collect(),
+        kubernetes: KubernetesState::Complete,
+        joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
+        published: true,
+    }
+}
+
+fn with_machine(cluster: &Cluster, state: MachineState) -> Observed {
+    let machines = BTreeMap::from([(cluster.spec.primary().name.clone(), state)]);
+    Observed { machines, ..all_of(cluster) }
+}
+
+fn ready() -> BTreeSet<Condition> {
+    [Condition::NodeReady].into()
+}
+
+fn start(observed: &Observed) -> String {
+    shown(&plan::start(&one_node(), observed, &ready()))
+}
+
+/// One line for each step: its name, and the names of those that must be done before.
+fn shown(plan: &Plan) -> String {
+    let line = |step: &plan::PlannedStep| {
+        let before: Vec<_> = step.after.iter().map(|at| plan.steps[*at].name.as_str()).collect();
+        if before.is_empty() { step.name.clone() } else { format!("{} <- {}", step.name, before.join(", ")) }
+    };
+    plan.steps.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_new_cluster_needs_everything() {
+    insta::assert_snapshot!(start(&Observed::nothing()), @"");
+}
+
+#[test]
+fn what_is_there_is_only_waited_for() {
+    let cluster = one_node();
+    let plan = plan::start(&cluster, &all_of(&cluster), &ready());
+    insta::assert_snapshot!(shown(&plan), @"");
+    assert!(!plan.changes_something());
+}
+
+#[test]
+fn what_is_there_needs_nothing_if_nothing_is_waited_for() {
+    let cluster = one_node();
+    let plan = plan::start(&cluster, &all_of(&cluster), &BTreeSet::new());
+    assert_eq!(plan, Plan::default());
+    assert!(!plan.changes_something());
+}
+
+#[test]
+fn a_new_cluster_that_nobody_waits_for_is_made_all_the_same() {
+    let plan = plan::start(&one_node(), &Observed::nothing(), &BTreeSet::new());
+    insta::assert_snapshot!(shown(&plan), @"");
+    assert!(plan.changes_something());
+}
+
+#[test]
+fn a_machine_that_was_off_has_no_kubernetes_whatever_was_seen_of_it() {
+    let cluster = one_node();
+    let plans = STATES.map(|kubernetes| start(&Observed { kubernetes, ..with_machine(&cluster, OFF) }));
+    insta::assert_snapshot!(plans[0], @"");
+    assert!(plans.iter().all(|plan| *plan == plans[0]), "{plans:#?}");
+}
+
+#[test]
+fn a_machine_that_lost_its_link_is_repaired_and_its_kubernetes_left_alone() {
+    let cluster = one_node();
+    insta::assert_snapshot!(start(&with_machine(&cluster, DAMAGED)), @"");
+    let plan = plan::start(&cluster, &with_machine(&cluster, DAMAGED), &ready());
+    assert_eq!(plan.steps[0].title, "repairing node demo");
+}
+
+#[test]
+fn a_silent_api_is_started_in_the_machine_that_runs() {
+    let observed = Observed { kubernetes: KubernetesState::Silent, ..all_of(&one_node()) };
+    insta::assert_snapshot!(start(&observed), @"");
+}
+
+#[test]
+fn a_cluster_that_lacks_parts_is_completed() {
+    let observed = Observed { kubernetes: KubernetesState::Partial, ..all_of(&one_node()) };
+    insta::assert_snapshot!(start(&observed), @"");
+}
+
+#[test]
+fn a_paused_cluster_is_woken() {
+    let observed = Observed { kubernetes: KubernetesState::Paused, ..all_of(&one_node()) };
+    insta::assert_snapshot!(start(&observed), @"");
+}
+
+#[test]
+fn a_cluster_that_the_kubeconfig_does_not_name_is_published() {
+    let observed = Observed { published: false, ..all_of(&one_node()) };
+    insta::assert_snapshot!(start(&observed), @"");
+}
+
+#[test]
+fn without_the_network_nothing_else_is_begun() {
+    let observed = Observed { network: false, published: false, ..all_of(&one_node()) };
+    insta::assert_snapshot!(start(&observed), @"");
+}
+
+#[test]
+fn machines_boot_side_by_side_and_one_that_is_wanted_off_stays_off() {
+    let plan = plan::start(&four_nodes(), &Observed::nothing(), &ready());
+    insta::assert_snapshot!(shown(&plan), @"");
+}
+
+#[test]
+fn what_is_waited_for_is_named() {
+    let all = Condition::ALL.map(|(condition, _)| condition).into();
+    let plan = plan::start(&one_node(), &all_of(&one_node()), &all);
+    insta::assert_snapshot!(plan.steps[0].title, @"");
+}
+
+#[test]
+fn only_what_is_on_is_stopped_and_only_the_current_context_is_left() {
+    let cluster = four_nodes();
+    insta::assert_snapshot!(shown(&plan::stop(&cluster, &all_of(&cluster))), @"");
+    let off = Observed { published: false, ..with_machine(&cluster, OFF) };
+    assert_eq!(plan::stop(&cluster, &off), Plan::default());
+}
+
+#[test]
+fn a_machine_that_no_spec_knows_is_stopped_too() {
+    let stray = BTreeMap::from([("stray".parse().unwrap(), DAMAGED)]);
+    let observed = Observed { machines: stray, published: false, ..all_of(&one_node()) };
+    insta::assert_snapshot!(shown(&plan::stop(&one_node(), &observed)), @"");
+}
+
+#[test]
+fn a_cluster_is_forgotten_when_all_of_it_is_gone() {
+    insta::assert_snapshot!(shown(&plan::delete(one_node().name())), @"");
+}
+
+#[test]
+fn whatever_is_there_steps_come_after_what_they_need_and_have_names_of_their_own() {
+    for cluster in [one_node(), four_nodes()] {
+        assert_orderly(&plan::delete(cluster.name()));
+        for observed in anything(&cluster) {
+            for wait in [BTreeSet::new(), ready()] {
+                assert_orderly(&plan::start(&cluster, &observed, &wait));
+            }
+            assert_orderly(&plan::stop(&cluster, &observed));
+        }
+    }
+}
+
+/// Every combination of what can be seen, with all machines alike.
+fn anything(cluster: &Cluster) -> Vec<Observed> {
+    let mut all = Vec::new();
+    for machine in [None, Some(OFF), Some(DAMAGED), Some(ON)] {
+        for kubernetes in STATES {
+            for (network, published) in [(false, false), (false, true), (true, false), (true, true)] {
+                let names = cluster.spec.nodes.iter().map(|node| node.name.clone());
+                let machines = names.filter_map(|name| Some((name, machine?))).collect();
+                let joined = BTreeSet::new();
+                all.push(Observed { network, machines, kubernetes, joined, published });
+            }
+        }
+    }
+    all
+}
+
+fn assert_orderly(plan: &Plan) {
+    let names: BTreeSet<_> = plan.steps.iter().map(|step| &step.name).collect();
+    assert_eq!(names.len(), plan.steps.len(), "{plan:#?}");
+    for (at, step) in plan.steps.iter().enumerate() {
+        assert!(step.after.iter().all(|before| *before < at), "{plan:#?}");
+    }
+}

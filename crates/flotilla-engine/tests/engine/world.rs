@@ -1,0 +1,139 @@
+//! An engine wired to fakes.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::port::{Bootstrapper, Changed, Condition, Driver, KubernetesState, MachineState};
+use flotilla_engine::store::ClusterStore;
+use flotilla_engine::{Cluster, EngineError, Event, Reporter};
+use flotilla_linux::host::Cancel;
+use flotilla_spec::{ClusterName, NodeName};
+use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeDriver, FakeKubeconfig};
+use tempfile::TempDir;
+
+/// A host, a kubeconfig and a state folder with nothing in them but a cluster that was asked for.
+pub(crate) struct World {
+    pub(crate) calls: Calls,
+    pub(crate) driver: FakeDriver,
+    pub(crate) bootstrapper: FakeBootstrapper,
+    pub(crate) kubeconfig: FakeKubeconfig,
+    pub(crate) store: ClusterStore,
+    pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) cancel: Cancel,
+    pub(crate) cluster: Cluster,
+    _home: TempDir,
+}
+
+/// What a person would find.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) network: bool,
+    pub(crate) machines: BTreeMap<NodeName, MachineState>,
+    pub(crate) kubernetes: KubernetesState,
+    pub(crate) known: Vec<ClusterName>,
+    pub(crate) current: Option<ClusterName>,
+    pub(crate) saved: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let calls = Calls::default();
+        let world = Self {
+            driver: FakeDriver::new(&calls),
+            bootstrapper: FakeBootstrapper::new(&calls),
+            kubeconfig: FakeKubeconfig::new(&calls),
+            calls,
+            store: ClusterStore::new(&home.path().join("home")),
+            events: Mutex::default(),
+            cancel: Cancel::new(),
+            cluster: fake::cluster("10.213.0.0/24"),
+            _home: home,
+        };
+        world.store.save(&world.cluster).unwrap();
+        world
+    }
+
+    /// One whose cluster runs, with nothing logged yet.
+    pub(crate) async fn running() -> Self {
+        let world = Self::new();
+        world.start().await.unwrap();
+        world.calls.take();
+        world.take_events();
+        world
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        self.engine_with(&self.events)
+    }
+
+    pub(crate) fn engine_with<'a>(&'a self, reporter: &'a dyn Reporter) -> Engine<'a> {
+        Engine {
+            driver: &self.driver,
+            bootstrapper: &self.bootstrapper,
+            kubeconfig: &self.kubeconfig,
+            store: &self.store,
+            reporter,
+            cancel: &self.cancel,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &ClusterName {
+        self.cluster.name()
+    }
+
+    pub(crate) fn node(&self) -> &NodeName {
+        &self.cluster.spec.primary().name
+    }
+
+    pub(crate) async fn start(&self) -> Result<Changed, EngineError> {
+        self.engine().start(&self.cluster, &wait()).await
+    }
+
+    pub(crate) async fn stop(&self) -> Result<Changed, EngineError> {
+        self.engine().stop(&self.cluster, false).await
+    }
+
+    pub(crate) async fn delete(&self) -> Result<Changed, EngineError> {
+        self.engine().delete(self.name()).await
+    }
+
+    /// Freezes the cluster, as `flotilla pause` does.
+    pub(crate) async fn pause(&self) {
+        let machine = self.engine().machine(self.name(), self.node()).await.unwrap();
+        self.bootstrapper.pause(machine.as_ref(), None).await.unwrap();
+    }
+
+    pub(crate) async fn found(&self) -> Found {
+        let observed = self.engine().observe(&self.cluster).await.unwrap();
+        Found {
+            network: self.driver.has_network(&self.cluster).await.unwrap(),
+            machines: observed.machines,
+            kubernetes: observed.kubernetes,
+            known: self.kubeconfig.known(),
+            current: self.kubeconfig.current(),
+            saved: self.store.load(self.name()).unwrap().is_some(),
+        }
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.events.lock().unwrap())
+    }
+}
+
+pub(crate) fn wait() -> Wait {
+    Wait { conditions: [Condition::NodeReady].into(), limit: Duration::from_mins(1) }
+}
+
+/// Names of steps with a mark of what became of them: `>` begun, `.` done.
+pub(crate) fn told(events: &[Event]) -> Vec<String> {
+    let line = |event: &Event| match event {
+        Event::Plan { steps, .. } => format!("plan {}", steps.join(" ")),
+        Event::StepStarted { step, .. } => format!("> {step}"),
+        Event::StepDone { step, .. } => format!(". {step}"),
+        other => format!("{other:?}"),
+    };
+    events.iter().map(line).collect()
+}

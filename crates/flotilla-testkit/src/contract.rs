@@ -1,0 +1,209 @@
+//! What every driver must do, whatever its machines are made of.
+//!
+//! Each case begins and ends with nothing of the cluster there, which is for the caller to see to: `remove_all`.
+
+use std::sync::Arc;
+
+use flotilla_engine::Cluster;
+use flotilla_engine::port::{Changed, Cmd, Driver, ExecError, Machine, MachineState, Power};
+use flotilla_spec::{ClusterName, NodeName};
+use futures::future::BoxFuture;
+
+use crate::fake::Answer;
+
+/// A case: it panics when the driver does not keep to the contract.
+pub type Case = for<'a> fn(&'a dyn Driver, &'a Cluster) -> BoxFuture<'a, ()>;
+
+macro_rules! cases {
+    ($($name:ident,)*) => {
+        &[$((stringify!($name), |driver, cluster| Box::pin($name(driver, cluster))),)*]
+    };
+}
+
+/// All of them, by name.
+pub const CASES: &[(&str, Case)] = cases![
+    nothing_is_there_before_it_is_made,
+    a_network_is_made_once_and_seen_by_others,
+    ensuring_twice_is_one_machine,
+    a_stopped_machine_is_kept_and_comes_back,
+    a_machine_that_is_off_runs_nothing,
+    removing_and_stopping_nothing_succeeds,
+    a_removed_machine_begins_anew,
+    removing_all_leaves_nothing,
+    programs_run_with_their_environment_and_input,
+    a_program_that_fails_is_an_error_with_its_last_words,
+    files_are_kept_byte_for_byte,
+];
+
+const GREET: &str = r#"echo "$GREETING, $(cat)""#;
+const FAIL: &str = "echo going; echo gone >&2; exit 3";
+const MODE: &str = "stat -c %a /etc/contract/file";
+
+/// What the programs of the cases answer, for machines that run none.
+pub const ANSWERS: &[(&str, Answer)] =
+    &[(GREET, Ok("hello, world\n")), (FAIL, Err("gone")), (MODE, Ok("640\n"))];
+
+const ON: MachineState = MachineState { power: Power::On, whole: true };
+const OFF: MachineState = MachineState { power: Power::Off, whole: false };
+
+async fn nothing_is_there_before_it_is_made(driver: &dyn Driver, cluster: &Cluster) {
+    assert_eq!(found(driver, cluster).await, []);
+    assert!(!has_network(driver, cluster).await);
+}
+
+async fn a_network_is_made_once_and_seen_by_others(driver: &dyn Driver, cluster: &Cluster) {
+    make_network(driver, cluster).await;
+    make_network(driver, cluster).await;
+    assert!(has_network(driver, cluster).await);
+    let stranger: ClusterName = "stranger".parse().expect("it is a name");
+    let subnet = cluster.handed_out.subnet;
+    for (name, sees_it) in [(&stranger, true), (cluster.name(), false)] {
+        let used = driver.subnets_in_use(name).await.expect("subnets can be listed");
+        assert_eq!(used.iter().any(|used| used.range == subnet), sees_it, "{name} sees {used:?}");
+    }
+}
+
+async fn ensuring_twice_is_one_machine(driver: &dyn Driver, cluster: &Cluster) {
+    let first = make(driver, cluster).await;
+    put(first.as_ref(), "/run/contract", b"still the same").await;
+    let again = make(driver, cluster).await;
+    assert_eq!((again.name(), again.state()), (&node(cluster), ON));
+    assert_eq!(get(again.as_ref(), "/run/contract").await.as_deref(), Some(&b"still the same"[..]));
+    assert_eq!(found(driver, cluster).await, [(node(cluster), ON)]);
+}
+
+async fn a_stopped_machine_is_kept_and_comes_back(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    put(machine.as_ref(), "/etc/contract", b"disk").await;
+    put(machine.as_ref(), "/run/contract", b"memory").await;
+    assert_eq!(stop(driver, cluster).await, Changed::Yes);
+    assert_eq!(found(driver, cluster).await, [(node(cluster), OFF)]);
+    assert_eq!(stop(driver, cluster).await, Changed::No);
+    let machine = make(driver, cluster).await;
+    assert_eq!(found(driver, cluster).await, [(node(cluster), ON)]);
+    assert_eq!(get(machine.as_ref(), "/etc/contract").await.as_deref(), Some(&b"disk"[..]));
+    assert_eq!(get(machine.as_ref(), "/run/contract").await, None);
+}
+
+async fn a_machine_that_is_off_runs_nothing(driver: &dyn Driver, cluster: &Cluster) {
+    make(driver, cluster).await;
+    stop(driver, cluster).await;
+    let machines = driver.find(cluster.name()).await.expect("machines can be found");
+    let exec = machines[0].exec();
+    let errors = [
+        exec.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
+        exec.put("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
+        exec.get("/etc/hostname").await.expect_err("nothing is read there"),
+    ];
+    for error in errors {
+        assert!(matches!(error, ExecError::Off { .. }), "{error:?}");
+    }
+}
+
+async fn removing_and_stopping_nothing_succeeds(driver: &dyn Driver, cluster: &Cluster) {
+    assert_eq!(stop(driver, cluster).await, Changed::No);
+    assert_eq!(remove(driver, cluster).await, Changed::No);
+    assert_eq!(remove_all(driver, cluster).await, Changed::No);
+}
+
+async fn a_removed_machine_begins_anew(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    put(machine.as_ref(), "/etc/contract", b"gone with it").await;
+    assert_eq!(remove(driver, cluster).await, Changed::Yes);
+    assert_eq!(found(driver, cluster).await, []);
+    assert!(has_network(driver, cluster).await, "the network is the cluster's, not the machine's");
+    let machine = make(driver, cluster).await;
+    assert_eq!(get(machine.as_ref(), "/etc/contract").await, None);
+}
+
+async fn removing_all_leaves_nothing(driver: &dyn Driver, cluster: &Cluster) {
+    make(driver, cluster).await;
+    assert_eq!(remove_all(driver, cluster).await, Changed::Yes);
+    assert_eq!(found(driver, cluster).await, []);
+    assert!(!has_network(driver, cluster).await);
+    assert_eq!(remove_all(driver, cluster).await, Changed::No);
+}
+
+async fn programs_run_with_their_environment_and_input(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    let env = vec![("GREETING".to_owned(), "hello".to_owned())];
+    let cmd = Cmd { env, stdin: b"world".to_vec(), ..Cmd::sh(GREET) };
+    let output = machine.exec().run(cmd).await.expect("it greets");
+    assert_eq!(output.text(), "hello, world");
+}
+
+async fn a_program_that_fails_is_an_error_with_its_last_words(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    let error = machine.exec().run(Cmd::sh(FAIL)).await.expect_err("it fails");
+    let ExecError::Failed { node: at, tail, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(at, node(cluster).as_ref());
+    assert!(tail.iter().any(|line| line == "gone"), "{tail:?}");
+}
+
+async fn files_are_kept_byte_for_byte(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    let machine = machine.as_ref();
+    assert_eq!(get(machine, "/etc/contract/file").await, None);
+    let bytes: Vec<u8> = (0..=255).collect();
+    machine.exec().put("/etc/contract/file", 0o640, &bytes).await.expect("its folder is made");
+    assert_eq!(get(machine, "/etc/contract/file").await, Some(bytes));
+    assert_eq!(machine.exec().run(Cmd::sh(MODE)).await.expect("it is there").text(), "640");
+    machine.exec().put("/etc/contract/file", 0o640, b"").await.expect("it is replaced");
+    assert_eq!(get(machine, "/etc/contract/file").await, Some(Vec::new()));
+}
+
+fn node(cluster: &Cluster) -> NodeName {
+    cluster.spec.primary().name.clone()
+}
+
+async fn make_network(driver: &dyn Driver, cluster: &Cluster) {
+    driver.ensure_network(cluster).await.expect("the network can be made");
+}
+
+async fn has_network(driver: &dyn Driver, cluster: &Cluster) -> bool {
+    driver.has_network(cluster).await.expect("the network can be looked at")
+}
+
+async fn make(driver: &dyn Driver, cluster: &Cluster) -> Arc<dyn Machine> {
+    make_network(driver, cluster).await;
+    driver.ensure(cluster, &node(cluster)).await.expect("the machine can be made")
+}
+
+async fn found(driver: &dyn Driver, cluster: &Cluster) -> Vec<(NodeName, MachineState)> {
+    let found = driver.find(cluster.name()).await.expect("machines can be found");
+    found.iter().map(|machine| (machine.name().clone(), machine.state())).collect()
+}
+
+async fn stop(driver: &dyn Driver, cluster: &Cluster) -> Changed {
+    driver.stop(cluster.name(), &node(cluster)).await.expect("the machine can be stopped")
+}
+
+async fn remove(driver: &dyn Driver, cluster: &Cluster) -> Changed {
+    driver.remove(cluster.name(), &node(cluster)).await.expect("the machine can be removed")
+}
+
+async fn remove_all(driver: &dyn Driver, cluster: &Cluster) -> Changed {
+    driver.remove_all(cluster.name()).await.expect("everything can be removed")
+}
+
+async fn put(machine: &dyn Machine, path: &str, bytes: &[u8]) {
+    machine.exec().put(path, 0o644, bytes).await.expect("a file can be written");
+}
+
+async fn get(machine: &dyn Machine, path: &str) -> Option<Vec<u8>> {
+    machine.exec().get(path).await.expect("a file can be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{self, FakeDriver};
+
+    #[tokio::test]
+    async fn the_fake_driver_keeps_to_the_contract() {
+        for (name, case) in CASES {
+            println!("{name}");
+            case(&FakeDriver::answering(ANSWERS), &fake::cluster("10.213.0.0/24")).await;
+        }
+    }
+}

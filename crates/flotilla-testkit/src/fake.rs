@@ -1,0 +1,50 @@
+//! The engine's ports, in memory: what is done to them is remembered, and any call can be made to fail.
+//!
+//! They share their [`Calls`], so that one log has everything in order and one fault can hit any of them. What must
+//! outlive a machine's power is a file in the machine, as it is in real ones; what must not is below `/run`.
+
+mod bootstrapper;
+mod calls;
+mod driver;
+mod kubeconfig;
+mod machine;
+
+use std::collections::BTreeMap;
+
+use flotilla_engine::{Cluster, HandedOut};
+use flotilla_spec::ClusterSpec;
+
+pub use bootstrapper::FakeBootstrapper;
+pub use calls::{Calls, Fault, When};
+pub use driver::FakeDriver;
+pub use kubeconfig::FakeKubeconfig;
+pub use machine::{Answer, FakeMachine};
+
+/// A cluster `demo` of one node `demo`, in a network of the caller's choosing.
+pub fn cluster(subnet: &str) -> Cluster {
+    cluster_of(
+        "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane}
+",
+        subnet,
+    )
+}
+
+/// The cluster of a file, with addresses handed out in the order of its nodes.
+pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
+    let spec = ClusterSpec::from_yaml(yaml).expect("the test's file is sound");
+    let nodes = spec.nodes.iter().map(|node| node.name.clone()).zip(1..);
+    let handed_out = HandedOut {
+        highest: 0,
+        subnet: subnet.parse().expect("the test's subnet is one"),
+        pod_subnet: "10.244.0.0/16".parse().expect("it is a range"),
+        nodes: nodes.collect::<BTreeMap<_, _>>(),
+        bundle: "sha256:0".to_owned(),
+    };
+    Cluster { spec, handed_out }
+}

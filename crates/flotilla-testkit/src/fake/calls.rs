@@ -1,0 +1,136 @@
+//! The log that fakes share, and what is to go wrong in it.
+
+use std::sync::Arc;
+
+use flotilla_engine::port::{BootstrapError, DriverError, ExecError};
+use flotilla_engine::{Code, EngineError};
+use tokio::sync::watch;
+
+/// Every call, in order, and which of them fail or take long. Clones are handles on the same log.
+#[derive(Debug, Clone, Default)]
+pub struct Calls {
+    state: Arc<watch::Sender<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    log: Vec<String>,
+    faults: Vec<(Which, When)>,
+    /// A call, and the one that it waits for.
+    holds: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+enum Which {
+    /// Counted from 1, since the log was last taken.
+    Nth(usize),
+    Line(String),
+}
+
+/// When a call fails: before it did anything, or after all of it, like one whose answer was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Before,
+    After,
+}
+
+/// A call failed because it was told to.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("`{0}` was told to fail")]
+pub struct Fault(String);
+
+impl Calls {
+    pub fn log(&self) -> Vec<String> {
+        self.state.borrow().log.clone()
+    }
+
+    /// The log until now; a new one begins.
+    pub fn take(&self) -> Vec<String> {
+        let mut log = Vec::new();
+        self.state.send_modify(|state| log = std::mem::take(&mut state.log));
+        log
+    }
+
+    /// Makes the nth call from the last [`Calls::take`] fail, whatever it is; counted from 1.
+    pub fn fail_nth(&self, nth: usize, when: When) {
+        self.state.send_modify(|state| state.faults.push((Which::Nth(nth), when)));
+    }
+
+    /// Makes the next call that is logged by this line fail.
+    pub fn fail(&self, line: &str, when: When) {
+        self.state.send_modify(|state| state.faults.push((Which::Line(line.to_owned()), when)));
+    }
+
+    /// Lets the call that is logged by this line take until another one has begun.
+    pub fn hold(&self, line: &str, until: &str) {
+        self.state.send_modify(|state| state.holds.push((line.to_owned(), until.to_owned())));
+    }
+
+    pub(super) async fn begin(&self, line: String) -> Result<Call, Fault> {
+        let hold = self.state.borrow().holds.iter().find(|(held, _)| *held == line).cloned();
+        let call = self.begin_now(line);
+        if let Some((_, until)) = hold {
+            let mut log = self.state.subscribe();
+            // The sender is ours: it cannot be gone.
+            let _ = log.wait_for(|state| state.log.contains(&until)).await;
+        }
+        call
+    }
+
+    /// Like `begin`, for calls that cannot wait.
+    pub(super) fn begin_now(&self, line: String) -> Result<Call, Fault> {
+        let mut when = None;
+        self.state.send_modify(|state| {
+            state.log.push(line.clone());
+            let nth = state.log.len();
+            let is_it = |which: &Which| match which {
+                Which::Nth(wanted) => *wanted == nth,
+                Which::Line(wanted) => *wanted == line,
+            };
+            let at = state.faults.iter().position(|(which, _)| is_it(which));
+            when = at.map(|at| state.faults.remove(at).1);
+        });
+        match when {
+            Some(When::Before) => Err(Fault(line)),
+            when => Ok(Call { fault: when.map(|_| Fault(line)) }),
+        }
+    }
+}
+
+/// A call under way.
+#[must_use]
+pub(super) struct Call {
+    fault: Option<Fault>,
+}
+
+impl Call {
+    pub(super) fn end(self) -> Result<(), Fault> {
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+impl From<Fault> for DriverError {
+    fn from(fault: Fault) -> Self {
+        let code = Code { name: "DRV_FAKE", exit_status: 50 };
+        Self::Failed { what: fault.to_string(), code, hints: Vec::new(), source: None }
+    }
+}
+
+impl From<Fault> for BootstrapError {
+    fn from(fault: Fault) -> Self {
+        Self::Api { action: "bear a fault".to_owned(), source: Box::new(fault) }
+    }
+}
+
+impl From<Fault> for EngineError {
+    fn from(fault: Fault) -> Self {
+        Self::Kubeconfig { source: Box::new(fault) }
+    }
+}
+
+impl From<Fault> for ExecError {
+    fn from(fault: Fault) -> Self {
+        let source = std::io::Error::other(fault.clone());
+        Self::Start { node: "demo".to_owned(), argv: fault.0, source }
+    }
+}

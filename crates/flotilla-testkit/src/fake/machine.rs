@@ -1,0 +1,133 @@
+//! A machine made of a map of files and a script of answers.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use flotilla_engine::port::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
+use flotilla_spec::NodeName;
+
+use super::Calls;
+
+/// What a program answers: its output, or the last line of one that failed.
+pub type Answer = Result<&'static str, &'static str>;
+
+/// A machine as it was found: its files are shared with what is found later, its state is not.
+#[derive(Debug, Clone)]
+pub struct FakeMachine {
+    name: NodeName,
+    pub(super) state: MachineState,
+    inside: Arc<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// The first whose key is in a command's words is taken from the script and is the answer.
+    script: Mutex<Vec<(&'static str, Answer)>>,
+    calls: Calls,
+}
+
+impl FakeMachine {
+    /// One that is on and named `demo`. Programs that are not in the script say nothing and do nothing.
+    pub fn new(files: &[(&str, &[u8])], script: &[(&'static str, Answer)]) -> Self {
+        let machine = Self::named("demo".parse().expect("it is a name"), script);
+        machine.files().extend(files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())));
+        machine
+    }
+
+    pub(super) fn named(name: NodeName, script: &[(&'static str, Answer)]) -> Self {
+        let inside =
+            Inside { files: Mutex::default(), script: Mutex::new(script.to_vec()), calls: Calls::default() };
+        let state = MachineState { power: Power::On, whole: true };
+        Self { name, state, inside: Arc::new(inside) }
+    }
+
+    /// A file's text.
+    pub fn file(&self, path: &str) -> Option<String> {
+        self.files().get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// What was done, in order: programs by their words, files by their paths. Reading leaves no trace.
+    pub fn log(&self) -> Vec<String> {
+        self.inside.calls.log()
+    }
+
+    /// Where faults are asked for.
+    pub fn calls(&self) -> &Calls {
+        &self.inside.calls
+    }
+
+    /// Loses what is in memory only.
+    pub(super) fn lose_memory(&self) {
+        self.files().retain(|path, _| !path.starts_with("/run/"));
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.inside.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, argv: &str) -> Answer {
+        let mut script = self.inside.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = script.iter().position(|(key, _)| argv.contains(key));
+        at.map_or(Ok(""), |at| script.remove(at).1)
+    }
+
+    fn require_power(&self) -> Result<(), ExecError> {
+        match self.state.power {
+            Power::On => Ok(()),
+            Power::Off => Err(ExecError::Off { node: self.name.to_string() }),
+        }
+    }
+}
+
+impl Machine for FakeMachine {
+    fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    fn state(&self) -> MachineState {
+        self.state
+    }
+
+    fn exec(&self) -> &dyn Exec {
+        self
+    }
+}
+
+#[async_trait]
+impl Exec for FakeMachine {
+    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError> {
+        self.require_power()?;
+        let argv = cmd.argv.join(" ");
+        let call = self.inside.calls.begin(argv.clone()).await?;
+        if let ["rm", "-f", path] = cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            self.files().remove(path);
+        }
+        let answer = self.answer(&argv).map_err(|last| ExecError::Failed {
+            node: self.name.to_string(),
+            argv,
+            status: "exit status: 1".to_owned(),
+            tail: last.lines().map(str::to_owned).collect(),
+        })?;
+        call.end()?;
+        Ok(ExecOutput { stdout: answer.into(), stderr: Vec::new() })
+    }
+
+    fn attach(&self, _: Vec<String>, _: Vec<(String, String)>, _: Attach) -> Result<Infallible, ExecError> {
+        unreachable!("nothing takes the place of a test")
+    }
+
+    async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError> {
+        self.require_power()?;
+        let call = self.inside.calls.begin(format!("put {path} {mode:o}")).await?;
+        self.files().insert(path.to_owned(), bytes.to_vec());
+        Ok(call.end()?)
+    }
+
+    async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
+        self.require_power()?;
+        Ok(self.files().get(path).cloned())
+    }
+}

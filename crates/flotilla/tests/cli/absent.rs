@@ -1,0 +1,139 @@
+//! Commands about clusters that are not there, or whose state cannot be read.
+
+use std::fs;
+
+use flotilla_testkit::Home;
+use insta::assert_snapshot;
+
+use super::{home, may_be_root};
+
+#[test]
+fn a_cluster_that_is_not_there_is_an_error_with_a_way_out() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home();
+    let commands: [&[&str]; 10] = [
+        &["status"],
+        &["stop"],
+        &["pause"],
+        &["unpause"],
+        &["kubectl", "--", "get", "nodes"],
+        &["ssh"],
+        &["ssh", "--", "true"],
+        &["logs"],
+        &["ip"],
+        &["update-context"],
+    ];
+    let told = "\
+status: 85
+----- stdout -----
+----- stderr -----
+error[GUEST_NO_CLUSTER]: there is no cluster nowhere
+hint: make it with `flotilla start -p nowhere`
+";
+    for command in commands {
+        assert_eq!(home.run(["-p", "nowhere"].iter().chain(command)).to_string(), told, "{command:?}");
+    }
+    assert!(home.files().is_empty(), "{:?}", home.files());
+}
+
+#[test]
+fn the_default_cluster_needs_no_flag() {
+    if !may_be_root() {
+        return;
+    }
+    assert_snapshot!(home().run(["ip"]), @"
+    status: 85
+    ----- stdout -----
+    ----- stderr -----
+    error[GUEST_NO_CLUSTER]: there is no cluster flotilla
+    hint: make it with `flotilla start`
+    ");
+    assert_snapshot!(home().run(["status", "-o", "json"]), @r#"
+    status: 85
+    ----- stdout -----
+    {"data":{"advice":"make it with `flotilla start`","exitcode":"85","message":"there is no cluster flotilla","name":"GUEST_NO_CLUSTER"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home();
+    assert_snapshot!(home.run(["delete", "-p", "nowhere"]), @"
+    status: 0
+    ----- stdout -----
+    there was no cluster nowhere
+    ----- stderr -----
+    3 steps, about 1 s
+    [1/3] taking nowhere out of your kubeconfig
+    [1/3] taking nowhere out of your kubeconfig: nothing to do
+    [2/3] removing the machines and the network of nowhere
+    [2/3] removing the machines and the network of nowhere: nothing to do
+    [3/3] forgetting nowhere
+    [3/3] forgetting nowhere: nothing to do
+    ");
+    assert_eq!(home.run(["delete", "-p", "nowhere", "-o", "json"]).success().events().len(), 8);
+    assert_snapshot!(home.run(["delete", "--all"]), @"
+    status: 0
+    ----- stdout -----
+    there is no cluster to delete
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["stop", "--all"]), @"
+    status: 0
+    ----- stdout -----
+    there is no cluster to stop
+    ----- stderr -----
+    ");
+    assert!(home.files().is_empty(), "{:?}", home.files());
+}
+
+/// A home with a cluster whose file has been cut off.
+fn damaged_home() -> Home {
+    let home = home();
+    let folder = home.state().join("clusters/broken");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cluster.yaml"), "apiVersion: flotilla.dev/v1\nkind: Clus").unwrap();
+    fs::write(folder.join("state.json"), "{").unwrap();
+    home
+}
+
+#[test]
+fn a_damaged_cluster_is_told_and_left_alone() {
+    if !may_be_root() {
+        return;
+    }
+    let home = damaged_home();
+    let before = home.files();
+    assert_snapshot!(home.run(["status", "-p", "broken"]), @r#"
+    status: 38
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_STATE_DAMAGED]: the state of cluster broken cannot be read
+      caused by: line 2, column 7 (`kind: Clus`): "Clus" is not a kind this flotilla knows, it wants "Cluster"
+    hint: `flotilla delete -p broken` removes what belongs to it all the same
+    "#);
+    for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
+        let ran = home.run([command, "-p", "broken"]);
+        assert_eq!(ran.status, 38, "{command} {ran}");
+    }
+    assert_eq!(home.files(), before);
+}
+
+#[test]
+fn a_damaged_cluster_can_be_deleted() {
+    if !may_be_root() {
+        return;
+    }
+    for which in [["-p", "broken"].as_slice(), &["--all"]] {
+        let home = damaged_home();
+        let ran = home.run(["delete"].iter().chain(which)).success();
+        assert_eq!(ran.stdout, "broken is deleted\n");
+        assert!(home.files().is_empty(), "{:?}", home.files());
+    }
+}

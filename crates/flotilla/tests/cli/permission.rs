@@ -1,0 +1,91 @@
+//! Without root nothing is touched.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use flotilla_testkit::Home;
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+use super::home;
+
+const NOBODY: u32 = 65534;
+
+/// A person without rights, in a home of their own.
+struct Nobody {
+    home: Home,
+    /// What comes before each command.
+    prefix: Vec<String>,
+    /// Where the program is for everybody.
+    _folder: TempDir,
+}
+
+impl Nobody {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if !flotilla_testkit::is_root() {
+            return Self { home: home(), prefix: Vec::new(), _folder: folder };
+        }
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let program = folder.path().join("flotilla");
+        fs::copy(env!("CARGO_BIN_EXE_flotilla"), &program).unwrap();
+        let home = Home::new("setpriv");
+        chown(home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let prefix = vec![
+            format!("--reuid={NOBODY}"),
+            format!("--regid={NOBODY}"),
+            "--clear-groups".into(),
+            program.to_str().unwrap().into(),
+        ];
+        Self { home, prefix, _folder: folder }
+    }
+
+    fn run(&self, command: &[&str]) -> flotilla_testkit::Ran {
+        let prefix = self.prefix.iter().map(String::as_str);
+        self.home.run(prefix.chain(command.iter().copied()))
+    }
+}
+
+#[test]
+fn who_is_not_root_is_told_what_to_do() {
+    let nobody = Nobody::new();
+    assert_snapshot!(nobody.run(&["start"]), @"
+    status: 37
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_PERMISSION]: you are not root
+    hint: run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    ");
+    let told = nobody.run(&["start"]).to_string();
+    let commands: [&[&str]; 9] = [
+        &["start", "--dry-run"],
+        &["start", "--force"],
+        &["status"],
+        &["stop", "--all"],
+        &["delete"],
+        &["delete", "--all"],
+        &["ssh"],
+        &["kubectl", "--", "get", "nodes"],
+        &["ip", "-p", "demo"],
+    ];
+    for command in commands {
+        assert_eq!(nobody.run(command).to_string(), told, "{command:?}");
+    }
+    assert!(nobody.home.files().is_empty(), "{:?}", nobody.home.files());
+}
+
+#[test]
+fn bad_input_is_told_before_that() {
+    let nobody = Nobody::new();
+    assert_eq!(nobody.run(&["start", "--memory", "10"]).status, 23);
+    assert_eq!(nobody.run(&["status", "-p", "a/b"]).status, 14);
+}
+
+#[test]
+fn doctor_says_it_as_well() {
+    let nobody = Nobody::new();
+    let ran = nobody.run(&["doctor"]);
+    assert_eq!(ran.status, 37, "{ran}");
+    assert!(ran.stdout.starts_with("fatal    permission: you are not root\n"), "{ran}");
+    assert!(nobody.home.files().is_empty());
+}

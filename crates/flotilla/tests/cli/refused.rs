@@ -1,0 +1,344 @@
+//! What `start` refuses: told at once, with minikube's exit statuses, and nothing is made.
+
+use std::fs;
+use std::net::Ipv4Addr;
+
+use flotilla_linux::process::host_size;
+use flotilla_testkit::Ran;
+use insta::assert_snapshot;
+
+use super::{home, may_be_root};
+
+/// Starts a cluster that cannot be, and sees to it that nothing is left of the attempt.
+fn refused(args: &[&str]) -> Ran {
+    let home = home();
+    let ran = home.run(["start"].iter().chain(args));
+    assert!(home.files().is_empty(), "{args:?} left {:?}", home.files());
+    assert_ne!(ran.status, 0, "{args:?}");
+    ran
+}
+
+/// A run without what this host has, which differs from host to host.
+fn on_any_host(ran: &Ran) -> String {
+    let host = host_size();
+    let memory = host.memory / 1024 / 1024;
+    ran.to_string()
+        .replace(&format!("the host has {memory} MiB"), "the host has [MEMORY] MiB")
+        .replace(&format!("at most {memory}m"), "at most [MEMORY]m")
+        .replace(&format!("the host has {}", host.cpus), "the host has [CPUS]")
+        .replace(&format!("at most {}", host.cpus), "at most [CPUS]")
+}
+
+#[test]
+fn too_little_memory() {
+    assert_snapshot!(refused(&["--memory", "10"]), @"
+    status: 23
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 10 MiB of memory, a control plane needs 1024 MiB
+    hint: give it at least 1024m
+    ");
+}
+
+#[test]
+fn more_memory_than_the_host_has() {
+    assert_snapshot!(on_any_host(&refused(&["--memory", "99999g"])), @"
+    status: 23
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla wants 102398976 MiB of memory, the host has [MEMORY] MiB
+    hint: give it at most [MEMORY]m, or `max`
+    ");
+}
+
+#[test]
+fn memory_that_is_no_size() {
+    assert_snapshot!(refused(&["--memory", "lots"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "lots" is not a size
+    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    "#);
+}
+
+#[test]
+fn more_processors_than_the_host_has() {
+    assert_snapshot!(on_any_host(&refused(&["--cpus", "9999"])), @"
+    status: 29
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_CORES]: node flotilla wants 9999 CPUs, the host has [CPUS]
+    hint: give it at most [CPUS], or `max`
+    ");
+}
+
+#[test]
+fn no_processor_at_all() {
+    assert_snapshot!(refused(&["--cpus", "0"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "0" is not a number of CPUs
+    hint: write a whole number from 1, `max` or `no-limit`
+    "#);
+}
+
+#[test]
+fn ranges_that_overlap_each_other() {
+    let ranges = ["--pod-subnet", "10.100.0.0/16", "--service-cluster-ip-range", "10.96.0.0/12"];
+    assert_snapshot!(refused(&ranges), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the pod subnet 10.100.0.0/16 overlaps the service subnet 10.96.0.0/12
+    ");
+}
+
+#[test]
+fn ranges_that_are_none() {
+    assert_snapshot!(refused(&["--pod-subnet", "10.300.0.0/16"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "10.300.0.0/16" is not a range of addresses
+    hint: write an address and a prefix, for instance `10.0.0.0/24`
+    "#);
+    assert_snapshot!(refused(&["--subnet", "192.168.7.1/24"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 192.168.7.1/24 is an address with a prefix, not a range
+    hint: write `192.168.7.0/24`
+    ");
+    assert_snapshot!(refused(&["--service-cluster-ip-range", "fd00::/108"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: fd00::/108 is an IPv6 range, and IPv6 is not supported yet
+    ");
+}
+
+#[test]
+fn ranges_with_a_meaning_of_their_own() {
+    assert_snapshot!(refused(&["--subnet", "127.0.0.0/24"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the node subnet 127.0.0.0/24 has addresses that nodes cannot use: loopback
+    ");
+}
+
+#[test]
+fn a_range_that_the_host_uses() {
+    if !may_be_root() {
+        return;
+    }
+    let Some(range) = range_in_use() else {
+        println!("skipped: this host has no route but the default one");
+        return;
+    };
+    let ran = refused(&["--subnet", &range, "--force"]);
+    assert_eq!(ran.status, 14, "{ran}");
+    assert!(ran.stderr.contains(&format!("error[MK_USAGE]: the node subnet {range} overlaps ")), "{ran}");
+    assert!(ran.stderr.contains("leave it out to have a free one chosen"), "{ran}");
+}
+
+/// A /24 with a route of this host in it. Clusters' own routes come and go while other tests run.
+fn range_in_use() -> Option<String> {
+    let table = fs::read_to_string("/proc/net/route").ok()?;
+    let routes = table.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (interface, destination) = (fields.next()?, fields.next()?);
+        let address = Ipv4Addr::from(u32::from_str_radix(destination, 16).ok()?.to_ne_bytes());
+        (!interface.starts_with("flo")).then_some(address)
+    });
+    let [a, b, c, _] = routes
+        .filter(|address| !address.is_unspecified() && !address.is_link_local() && !address.is_loopback())
+        .map(|address| address.octets())
+        // These would overlap the default ranges of pods and services as well.
+        .find(|octets| octets[0] != 10)?;
+    Some(format!("{a}.{b}.{c}.0/24"))
+}
+
+#[test]
+fn names_that_are_none() {
+    assert_snapshot!(refused(&["-p", "a/b"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the cluster name "a/b" has a '/' in it, where only a-z, 0-9 and '-' may be
+    hint: try `a-b`
+    "#);
+    assert_snapshot!(refused(&["-p", "UPPER"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the cluster name "UPPER" has a 'U' in it, where only a-z, 0-9 and '-' may be
+    hint: try `upper`
+    "#);
+    assert_snapshot!(refused(&["--profile", ""]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the cluster name "" is empty
+    "#);
+}
+
+#[test]
+fn versions_that_are_not_known() {
+    assert_snapshot!(refused(&["--kubernetes-version", "v1.2.3"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v1.2.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    ");
+    assert_snapshot!(refused(&["--kubernetes-version", "v1.2.3", "--dry-run"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v1.2.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    ");
+    assert_snapshot!(refused(&["--kubernetes-version", "newest"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "newest" is not a version of Kubernetes
+    hint: write a full version, for instance `v1.37.1`
+    "#);
+}
+
+#[test]
+fn settings_of_components_that_do_not_exist() {
+    assert_snapshot!(refused(&["--extra-config", "kublet.max-pods=50"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
+    hint: try `kubelet`
+    "#);
+    assert_snapshot!(refused(&["--extra-config", "kubelet.max-pods"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the option "kubelet.max-pods" is missing `=` and a value
+    hint: write `component.key=value`, for instance `kubelet.max-pods=50`
+    "#);
+    assert_snapshot!(refused(&["--extra-config", "kubeadm.skip-phases=all"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: kubeadm's option "skip-phases" cannot be set
+    hint: of kubeadm's options only `ignore-preflight-errors` and `pod-network-cidr` can be set
+    "#);
+}
+
+#[test]
+fn feature_gates_that_are_neither_on_nor_off() {
+    assert_snapshot!(refused(&["--feature-gates", "SomeGate=maybe"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "SomeGate=maybe" is not a feature with true or false
+    hint: write `Name=true` or `Name=false`, with commas between several
+    "#);
+}
+
+#[test]
+fn things_that_cannot_be_waited_for() {
+    assert_snapshot!(refused(&["--wait", "apiserver,peace"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "peace" is nothing that can be waited for: these are all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
+    "#);
+    assert_snapshot!(refused(&["--wait-timeout", "soon"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'soon' for '--wait-timeout <TIME>': "soon" is no time: write 90s, 6m or 1h30m
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[test]
+fn names_and_addresses_that_no_certificate_can_have() {
+    assert_snapshot!(refused(&["--apiserver-ips", "192.168.1.7,1.2.3"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "1.2.3" is not an address
+    "#);
+    assert_snapshot!(refused(&["--apiserver-names", "not a name"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "not a name" is not a name the API server can answer to
+    "#);
+}
+
+#[test]
+fn a_driver_that_is_not_there() {
+    assert_snapshot!(refused(&["--driver", "nosuch"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'nosuch' for '--driver <DRIVER>'
+      [possible values: native]
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let unreadable = [
+        "--cpus",
+        "two",
+        "--memory",
+        "lots",
+        "--subnet",
+        "10.0.0.0",
+        "--extra-config",
+        "a.b=c",
+        "--wait",
+        "x",
+    ];
+    assert_snapshot!(refused(&unreadable), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 5 things are wrong with what was asked for
+        "two" is not a number of CPUs
+        "lots" is not a size
+        "10.0.0.0" is not a range of addresses
+        "a" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
+        "x" is nothing that can be waited for: these are all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
+    hint: write a whole number from 1, `max` or `no-limit`
+    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    hint: write an address and a prefix, for instance `10.0.0.0/24`
+    "#);
+    let impossible = ["--cpus", "9999", "--memory", "10", "--pod-subnet", "10.96.0.0/16"];
+    assert_snapshot!(on_any_host(&refused(&impossible)), @"
+    status: 29
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_CORES]: 3 things are wrong with what was asked for
+        node flotilla wants 9999 CPUs, the host has [CPUS]
+        node flotilla has 10 MiB of memory, a control plane needs 1024 MiB
+        the pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12
+    hint: give it at most [CPUS], or `max`
+    hint: give it at least 1024m
+    ");
+}
+
+#[test]
+fn scripts_get_an_event() {
+    assert_snapshot!(refused(&["--memory", "10", "--pod-subnet", "10.96.0.0/16", "-o", "json"]), @r#"
+    status: 23
+    ----- stdout -----
+    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 things are wrong with what was asked for\nnode flotilla has 10 MiB of memory, a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    ----- stderr -----
+    "#);
+}

@@ -1,0 +1,249 @@
+//! Commands about a cluster that is stopped: its state is all there is of it.
+
+use std::fs;
+
+use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_testkit::Home;
+use insta::assert_snapshot;
+
+use super::{home, may_be_root};
+
+const SPEC: &str = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- name: demo
+  role: control-plane
+  power: stopped
+";
+const STATE: &str = r#"{
+    "subnet": "10.213.77.0/24",
+    "podSubnet": "10.254.0.0/16",
+    "nodes": {"demo": 1},
+    "bundle": "deef2ae31254f1becf5f184baaebb37bfde5a02e07a78a7ca7450d5ae24cf740"
+}"#;
+
+/// A home with a stopped cluster; none for who may not look at it.
+fn stopped_home() -> Option<Home> {
+    if !may_be_root() {
+        return None;
+    }
+    let home = home();
+    let folder = home.state().join("clusters/demo");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cluster.yaml"), SPEC).unwrap();
+    fs::write(folder.join("state.json"), STATE).unwrap();
+    Some(home)
+}
+
+#[test]
+fn status_says_so_in_every_form() {
+    let Some(home) = stopped_home() else { return };
+    assert_snapshot!(home.run(["status", "-p", "demo"]), @"
+    status: 7
+    ----- stdout -----
+    demo
+    type: Control Plane
+    host: Stopped
+    kubelet: Stopped
+    apiserver: Stopped
+    kubeconfig: Stopped
+
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["status", "-p", "demo", "-o", "json"]), @r#"
+    status: 7
+    ----- stdout -----
+    {
+      "Name": "demo",
+      "Host": "Stopped",
+      "Kubelet": "Stopped",
+      "APIServer": "Stopped",
+      "Kubeconfig": "Stopped",
+      "Worker": false
+    }
+    ----- stderr -----
+    "#);
+    assert_snapshot!(home.run(["status", "-p", "demo", "-o", "json", "--layout", "cluster"]), @r#"
+    status: 7
+    ----- stdout -----
+    {
+      "Name": "demo",
+      "StatusCode": 405,
+      "StatusName": "Stopped",
+      "BinaryVersion": "v0.1.0",
+      "Components": {
+        "kubeconfig": {
+          "Name": "kubeconfig",
+          "StatusCode": 405,
+          "StatusName": "Stopped"
+        }
+      },
+      "Nodes": [
+        {
+          "Components": {
+            "apiserver": {
+              "Name": "apiserver",
+              "StatusCode": 405,
+              "StatusName": "Stopped"
+            },
+            "kubelet": {
+              "Name": "kubelet",
+              "StatusCode": 405,
+              "StatusName": "Stopped"
+            }
+          },
+          "Name": "demo",
+          "StatusCode": 405,
+          "StatusName": "Stopped"
+        }
+      ]
+    }
+    ----- stderr -----
+    "#);
+    assert_snapshot!(home.run(["status", "-p", "demo", "--format", "{{.Name}} is {{.Host}}"]), @"
+    status: 7
+    ----- stdout -----
+    demo is Stopped
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["status", "-p", "demo", "--format", "{{.Hots}}"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .Host, .Kubeconfig, .Kubelet, .Name, .Worker
+    "#);
+}
+
+#[test]
+fn its_address_is_known() {
+    let Some(home) = stopped_home() else { return };
+    assert_snapshot!(home.run(["ip", "-p", "demo"]), @"
+    status: 0
+    ----- stdout -----
+    10.213.77.2
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["ip", "-p", "demo", "-o", "json"]), @r#"
+    status: 0
+    ----- stdout -----
+    {
+      "ip": "10.213.77.2",
+      "name": "demo"
+    }
+    ----- stderr -----
+    "#);
+    assert_snapshot!(home.run(["ip", "-p", "demo", "--node", "m07"]), @"
+    status: 85
+    ----- stdout -----
+    ----- stderr -----
+    error[GUEST_NODE_NOT_FOUND]: cluster demo has no node m07
+    ");
+}
+
+#[test]
+fn what_needs_a_running_node_says_so() {
+    let Some(home) = stopped_home() else { return };
+    for command in ["ssh", "logs", "kubectl", "pause", "unpause", "update-context"] {
+        let ran = home.run([command, "-p", "demo"]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (83, ""), "{command} {ran}");
+        assert_eq!(
+            ran.stderr,
+            "error[GUEST_NOT_RUNNING]: node demo is not running\nhint: start it with `flotilla start`\n",
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn stopping_it_again_changes_nothing() {
+    let Some(home) = stopped_home() else { return };
+    assert_snapshot!(home.run(["stop", "-p", "demo"]), @"
+    status: 0
+    ----- stdout -----
+    demo is stopped already
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["stop", "--all", "-o", "json"]), @r#"
+    status: 0
+    ----- stdout -----
+    {"data":{"changed":"false","name":"demo"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn it_cannot_become_another_cluster() {
+    let Some(home) = stopped_home() else { return };
+    assert_snapshot!(home.run(["start", "-p", "demo", "--force", "--dns-domain", "example.org"]), @"
+    status: 11
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFLICT]: cluster demo is there already, with another DNS domain
+    hint: delete it first with `flotilla delete -p demo`, or give another name with -p
+    ");
+    let ran = home.run(["start", "-p", "demo", "--force", "--kubernetes-version", "v1.36.4", "-o", "json"]);
+    let event = &ran.events()[0]["data"];
+    assert_eq!((ran.status, &event["exitcode"]), (11, &"11".into()), "{ran}");
+    assert_eq!(event["message"], "cluster demo is there already, with another Kubernetes version");
+}
+
+#[test]
+fn a_dry_run_leaves_it_stopped() {
+    let Some(home) = stopped_home() else { return };
+    let before = home.files();
+    assert_snapshot!(home.run(["start", "-p", "demo", "--dry-run", "--force", "--wait", "none"]), @"
+    status: 0
+    ----- stdout -----
+    to start demo (Kubernetes v1.37.1):
+      making the network 10.213.77.0/24
+      starting etcd and the API server
+      setting up the cluster: DNS, proxy, controllers, scheduler
+      adding demo to your kubeconfig
+    ----- stderr -----
+    ");
+    assert_eq!(home.files(), before);
+    assert_eq!(home.run(["status", "-p", "demo"]).status, 7);
+}
+
+#[test]
+fn while_another_command_changes_it_one_waits_or_fails() {
+    let Some(home) = stopped_home() else { return };
+    let holder = Holder { pid: 4711, what: "flotilla start".into(), since: "10:00:00 UTC".into() };
+    let path = home.state().join("clusters/demo/lock");
+    let lock = FileLock::acquire(&path, &holder, |_| panic!("nobody holds it")).unwrap();
+    assert_snapshot!(home.run(["stop", "-p", "demo", "--no-wait-lock"]), @"
+    status: 11
+    ----- stdout -----
+    ----- stderr -----
+    error[CLUSTER_BUSY]: another command changes cluster demo: process 4711, `flotilla start`, since [TIME]
+    hint: without --no-wait-lock the command waits for its turn
+    ");
+    drop(home.run(["ip", "-p", "demo"]).success());
+
+    let interrupted = home.start(["delete", "-p", "demo"]);
+    interrupted.wait_for_stderr("waiting for process 4711");
+    interrupted.interrupt();
+    assert_snapshot!(interrupted.wait(), @"
+    status: 130
+    ----- stdout -----
+    ----- stderr -----
+    waiting for process 4711: flotilla start (since [TIME])
+    error[INTERRUPTED]: cancelled while waiting for [HOME]/flotilla/clusters/demo/lock
+    hint: run the same command again to go on, or `flotilla delete` to undo it
+    ");
+
+    let waiting = home.start(["stop", "-p", "demo"]);
+    waiting.wait_for_stderr("waiting for process 4711");
+    drop(lock);
+    assert_eq!(waiting.wait().success().stdout, "demo is stopped already\n");
+}
+
+#[test]
+fn deleting_it_leaves_nothing() {
+    let Some(home) = stopped_home() else { return };
+    assert_eq!(home.run(["delete", "-p", "demo"]).success().stdout, "demo is deleted\n");
+    assert!(home.files().is_empty(), "{:?}", home.files());
+}

@@ -1,0 +1,106 @@
+//! A cluster in use: what people do with one, on two real clusters.
+//!
+//! Starting a cluster and filling it takes longer than most of what is shown on it, so the parts of a test share one.
+//! Each part says by its name what it shows, leaves the cluster as it found it, and runs whatever became of the others.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::lab::{self, Cluster};
+
+#[path = "cluster/access.rs"]
+mod access;
+#[path = "cluster/bounds.rs"]
+mod bounds;
+#[path = "cluster/kubeconfig.rs"]
+mod kubeconfig;
+#[path = "cluster/life.rs"]
+mod life;
+#[path = "cluster/network.rs"]
+mod network;
+#[path = "cluster/node.rs"]
+mod node;
+#[path = "cluster/pause.rs"]
+mod pause;
+#[path = "cluster/security.rs"]
+mod security;
+#[path = "cluster/settings.rs"]
+mod settings;
+#[path = "cluster/shell.rs"]
+mod shell;
+#[path = "cluster/workloads.rs"]
+mod workloads;
+
+/// What a part of a test is called, and what it does.
+type Part = (&'static str, fn(&Cluster));
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_plain_cluster_does_all_that_people_do_with_one() {
+    let sysctls = node::host_sysctls();
+    let cluster = Cluster::new(lab::real_home(), "tu-plain");
+    kubeconfig::write_a_foreign_one(&cluster);
+    cluster.start(&[]);
+    workloads::run_on(&cluster);
+    let parts: &[Part] = &[
+        ("a service is reached by its name", network::a_service_is_reached_by_its_name),
+        ("the host reaches node ports and pods", network::the_host_reaches_node_ports_and_pods),
+        ("nodes and pods know the host by name", network::nodes_and_pods_know_the_host_by_name),
+        ("the proxy uses nftables", network::the_proxy_uses_nftables),
+        ("exec and kubectl pass exit codes on", access::exec_and_kubectl_pass_exit_codes_on),
+        ("a pod's logs are shown", access::a_pods_logs_are_shown),
+        ("a port is forwarded", access::a_port_is_forwarded),
+        ("the node's logs are shown and followed", access::the_nodes_logs_are_shown_and_followed),
+        ("ssh passes bytes and exit codes on", shell::bytes_and_exit_codes_are_passed_on),
+        ("ssh gives a terminal", shell::a_terminal_is_one_in_the_node),
+        ("capacity is the host's", bounds::without_limits_the_capacity_is_the_hosts),
+        ("nobody anonymous gets in", security::nobody_anonymous_gets_in),
+        ("no service account is an admin", security::no_service_account_is_an_admin),
+        ("no bootstrap token is left", security::no_bootstrap_token_is_left),
+        ("secrets are the owner's alone", security::secrets_are_the_owners_alone),
+        ("kubeadm understands the cluster", node::kubeadm_understands_the_cluster),
+        ("orphans are reaped", node::orphans_are_reaped),
+        ("the host's kernel settings are out of reach", node::the_hosts_kernel_settings_are_out_of_reach),
+        ("the status is told in every shape", life::the_status_is_told_in_every_shape),
+        ("a broken kubeconfig is repaired", kubeconfig::a_broken_entry_is_repaired),
+        ("a second start changes nothing", life::a_second_start_changes_nothing),
+        ("paused, pods go on and the API stands still", pause::pods_go_on_and_the_api_stands_still),
+        ("a start wakes a paused cluster", pause::a_start_wakes_a_paused_cluster),
+        ("stopped and started, all is back", life::stopped_and_started_all_is_back),
+        ("the bundle is untouched", life::the_bundle_is_untouched),
+    ];
+    run(&cluster, parts);
+    kubeconfig::deleted_only_the_others_are_left(&cluster);
+    assert_eq!(node::host_sysctls(), sysctls, "the host's kernel settings changed");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_cluster_is_as_its_flags_say() {
+    let cluster = Cluster::new(lab::real_home(), "tu-flags");
+    cluster.start(&[bounds::FLAGS, settings::FLAGS].concat());
+    workloads::load_image(&cluster);
+    let parts: &[Part] = &[
+        ("capacity is the limits", bounds::capacity_is_the_limits),
+        ("secrets are the owner's alone", security::secrets_are_the_owners_alone),
+        ("the kubelet has its extra setting", settings::the_kubelet_has_its_extra_setting),
+        ("components have the feature gate", settings::components_have_the_feature_gate),
+        ("the certificate has the names", settings::the_certificate_has_the_names),
+        ("the proxy's mode can be changed", settings::the_proxys_mode_can_be_changed),
+        ("services and names are as asked", settings::services_and_names_are_as_asked),
+        ("processor time is limited", bounds::processor_time_is_limited),
+        ("memory is limited", bounds::memory_is_limited),
+    ];
+    run(&cluster, parts);
+}
+
+/// Runs all parts and tells which failed; what they said is above.
+fn run(cluster: &Cluster, parts: &[Part]) {
+    let mut failed = Vec::new();
+    for (name, part) in parts {
+        println!("---- {name}");
+        if catch_unwind(AssertUnwindSafe(|| part(cluster))).is_err() {
+            failed.push(*name);
+        }
+    }
+    assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), parts.len());
+}

@@ -1,0 +1,88 @@
+//! The size of a node: what it says, and what holds.
+
+use std::fs;
+
+use flotilla_linux::process::host_size;
+
+use crate::lab::{Cluster, PATIENCE, wait_until};
+
+/// What the bounded cluster is started with.
+pub(super) const FLAGS: &[&str] = &["--cpus", "1", "--memory", "2g"];
+
+/// More than the node has. `dd` keeps one block in memory.
+const EATER: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: eater}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: eater
+    image: flotilla.test/busybox:1
+    imagePullPolicy: Never
+    command: [dd, if=/dev/zero, of=/dev/null, bs=3G, count=1]
+";
+
+pub(super) fn without_limits_the_capacity_is_the_hosts(cluster: &Cluster) {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let total = meminfo.split_whitespace().nth(1).unwrap();
+    assert_eq!(capacity(cluster, "memory"), format!("{total}Ki"));
+    assert_eq!(capacity(cluster, "cpu"), host_size().cpus.to_string());
+}
+
+pub(super) fn capacity_is_the_limits(cluster: &Cluster) {
+    assert_eq!(capacity(cluster, "cpu"), "1");
+    assert_eq!(capacity(cluster, "memory"), "2Gi");
+    let described = cluster.kubectl(&["describe", "node"]);
+    assert!(described.lines().any(|line| line.split_whitespace().eq(["memory:", "2Gi"])), "{described}");
+}
+
+pub(super) fn processor_time_is_limited(cluster: &Cluster) {
+    let quota =
+        "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
+    assert_eq!(cluster.ssh(quota), "100000");
+    if host_size().cpus < 2 {
+        println!("skipped: one processor cannot be given more work than it can do");
+        return;
+    }
+    let held_back = || {
+        let line = "cat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null || cat /sys/fs/cgroup/cpu.stat";
+        let text = cluster.ssh(line);
+        let count = text.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap();
+        count.parse::<u64>().unwrap()
+    };
+    let before = held_back();
+    cluster.ssh("for i in 1 2; do timeout 2 sh -c 'while :; do :; done' & done; wait");
+    assert!(held_back() > before, "two loops were never held back");
+}
+
+pub(super) fn memory_is_limited(cluster: &Cluster) {
+    let limit =
+        "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
+    assert_eq!(cluster.ssh(limit), (2_u64 << 30).to_string());
+    let restarts = |cluster: &Cluster| {
+        let path = "{.items[*].status.containerStatuses[*].restartCount}";
+        cluster.field(&["pods", "-n", "kube-system"], path)
+    };
+    let before = restarts(cluster);
+    cluster.apply(EATER);
+    wait_until("the pod that eats memory is dead", PATIENCE, || {
+        let phase = cluster.try_kubectl(&["get", "pod", "eater", "-o", "jsonpath={.status.phase}"])?;
+        if phase == "Failed" { Ok(()) } else { Err(phase) }
+    });
+    let code = "{.status.containerStatuses[0].state.terminated.exitCode}";
+    assert_eq!(
+        cluster.field(&["pod", "eater"], code),
+        "137",
+        "{}",
+        cluster.kubectl(&["describe", "pod", "eater"])
+    );
+    let ready = "{.items[0].status.conditions[?(@.type=='Ready')].status}";
+    assert_eq!(cluster.field(&["nodes"], ready), "True");
+    assert_eq!(restarts(cluster), before, "the system's own pods were not spared");
+    cluster.kubectl(&["delete", "pod", "eater"]);
+}
+
+fn capacity(cluster: &Cluster, of: &str) -> String {
+    cluster.field(&["nodes"], &format!("{{.items[0].status.capacity.{of}}}"))
+}

@@ -1,0 +1,98 @@
+//! Started again, stopped, started: what stays, and what `status` says of it.
+
+use serde_json::Value;
+
+use super::network;
+use super::workloads::{NODE_PORT, lines_written};
+use crate::lab::{self, Cluster, PATIENCE, wait_until};
+
+/// Exit status and JSON of `flotilla status`.
+pub(super) fn status(cluster: &Cluster) -> (i32, Value) {
+    let output = cluster.run(&["status", "-o", "json"]);
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+pub(super) fn the_status_is_told_in_every_shape(cluster: &Cluster) {
+    let text = cluster.succeed(&["status"]);
+    let wanted =
+        "type: Control Plane\nhost: Running\nkubelet: Running\napiserver: Running\nkubeconfig: Configured";
+    assert_eq!(text.trim(), format!("{}\n{wanted}", cluster.name));
+    let whole = cluster.succeed(&["status", "-o", "json", "--layout", "cluster"]);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!((&whole["Name"], &whole["StatusName"]), (&cluster.name.as_str().into(), &"OK".into()));
+    assert_eq!(
+        cluster.succeed(&["status", "--format", "{{.Name}} {{.APIServer}}"]).trim(),
+        format!("{} Running", cluster.name)
+    );
+    let (code, told) = status(cluster);
+    assert_eq!((code, told["Host"].as_str()), (0, Some("Running")), "{told}");
+}
+
+pub(super) fn a_second_start_changes_nothing(cluster: &Cluster) {
+    // The kubelet tells of etcd late: its pod is older than the node it runs on.
+    let etcd = format!("pod/etcd-{}", cluster.name);
+    for condition in ["create", "condition=Ready"] {
+        cluster.wait_for(condition, &["-n", "kube-system", &etcd]);
+    }
+    // What the cluster still does by itself is not the start's doing.
+    let mut last = versions(cluster);
+    wait_until("nothing goes on in the cluster", PATIENCE, || {
+        let before = std::mem::replace(&mut last, versions(cluster));
+        if before == last { Ok(()) } else { Err(format!("{before}\n{last}")) }
+    });
+    let processes = processes(cluster);
+    let said = cluster.start(&[]);
+    assert!(said.contains("nothing to do"), "{said}");
+    assert_eq!(versions(cluster), last);
+    assert_eq!(self::processes(cluster), processes);
+}
+
+/// Each thing in the cluster and which version of it there is. Nodes and leases change by themselves.
+fn versions(cluster: &Cluster) -> String {
+    let kinds = "pods,deployments,daemonsets,services,endpointslices,configmaps,secrets,serviceaccounts,\
+                 roles,rolebindings,clusterroles,clusterrolebindings";
+    let path = "{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}{end}";
+    cluster.field(&["-A", kinds], path)
+}
+
+/// The node's own processes, and when its first one began.
+fn processes(cluster: &Cluster) -> String {
+    cluster.ssh("cut -d ' ' -f 22 /proc/1/stat; pidof containerd kubelet etcd kube-apiserver kube-proxy")
+}
+
+pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
+    let addresses = |cluster: &Cluster| {
+        let services = cluster.field(&["-A", "services"], "{.items[*].spec.clusterIP}");
+        let node = cluster.field(&["nodes"], "{.items[*].status.addresses}");
+        let server = cluster.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+        (cluster.ip(), services, node, server)
+    };
+    let uids = |cluster: &Cluster| cluster.field(&["-A", "pods,nodes"], "{.items[*].metadata.uid}");
+    let before = (addresses(cluster), uids(cluster));
+
+    let said = cluster.succeed(&["stop"]);
+    assert!(said.contains("is stopped"), "{said}");
+    let (code, told) = status(cluster);
+    assert_eq!(
+        (code, told["Host"].as_str(), told["APIServer"].as_str()),
+        (7, Some("Stopped"), Some("Stopped"))
+    );
+    assert_eq!(cluster.ip(), before.0.0, "the address of a stopped node is known");
+    assert!(cluster.try_ssh("true").is_err());
+    let written = lines_written(cluster);
+    assert!(written > 0);
+    assert!(cluster.succeed(&["stop"]).contains("stopped already"));
+
+    cluster.start(&[]);
+    assert_eq!((addresses(cluster), uids(cluster)), before);
+    wait_until("the pod writes on in the same file", PATIENCE, || {
+        let now = lines_written(cluster);
+        if now > written { Ok(()) } else { Err(format!("{now} lines, {written} before")) }
+    });
+    network::web_answers_at(&cluster.ip(), NODE_PORT);
+    assert_eq!(status(cluster).0, 0);
+}
+
+pub(super) fn the_bundle_is_untouched(_cluster: &Cluster) {
+    lab::succeed(&lab::real_home(), &["bundle", "verify", lab::digest()]);
+}

@@ -1,0 +1,69 @@
+//! The node itself: its first process, the kernel below it, and kubeadm's view of it.
+
+use std::fs;
+
+use crate::lab::{self, Cluster, PATIENCE, wait_until};
+
+/// Kernel settings that every namespace shares and that a kubelet would like to change.
+const SYSCTLS: [&str; 6] = [
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+];
+
+/// The host's values of them.
+pub(super) fn host_sysctls() -> Vec<String> {
+    SYSCTLS.iter().map(|name| fs::read_to_string(format!("/proc/sys/{name}")).unwrap()).collect()
+}
+
+pub(super) fn the_hosts_kernel_settings_are_out_of_reach(cluster: &Cluster) {
+    let before = host_sysctls();
+    for name in SYSCTLS.into_iter().chain(["kernel/sysrq", "fs/file-max"]) {
+        let write = format!("cat /proc/sys/{name} > /tmp/same && cat /tmp/same > /proc/sys/{name}");
+        assert!(cluster.try_ssh(&write).is_err(), "{name} can be written");
+    }
+    assert_eq!(host_sysctls(), before);
+    // The network's are the node's own.
+    cluster.ssh(
+        "cat /proc/sys/net/ipv4/ip_forward > /tmp/same && cat /tmp/same > /proc/sys/net/ipv4/ip_forward",
+    );
+}
+
+pub(super) fn orphans_are_reaped(cluster: &Cluster) {
+    cluster.ssh("for i in $(seq 20); do (sleep 2.71828 >/dev/null 2>&1 &); done");
+    let all = || cluster.ssh("ps -eo ppid=,stat=,args=");
+    wait_until("the first process has adopted them", PATIENCE, || {
+        let all = all();
+        let adopted =
+            all.lines().filter(|line| line.contains("sleep 2.71828") && line.trim().starts_with("1 "));
+        if adopted.count() == 20 { Ok(()) } else { Err(all) }
+    });
+    wait_until("they are gone, and nobody is a zombie", PATIENCE, || {
+        let all = all();
+        let left = all.lines().any(|line| {
+            line.contains("2.71828")
+                || line.split_whitespace().nth(1).is_some_and(|stat| stat.starts_with('Z'))
+        });
+        if left { Err(all) } else { Ok(()) }
+    });
+}
+
+pub(super) fn kubeadm_understands_the_cluster(cluster: &Cluster) {
+    let certificates = cluster.ssh("kubeadm certs check-expiration");
+    for name in ["admin.conf", "apiserver", "etcd-server", "front-proxy-client", "super-admin.conf"] {
+        let line = certificates.lines().find(|line| line.starts_with(&format!("{name} ")));
+        assert!(line.is_some_and(|line| line.contains("364d")), "{name}: {certificates}");
+    }
+    let join = cluster.ssh("kubeadm token create --print-join-command 2>/dev/null");
+    assert!(join.starts_with("kubeadm join control-plane.flotilla.internal:6443 --token "), "{join}");
+    let token = join.split_whitespace().nth(4).unwrap();
+    cluster.ssh(&format!("kubeadm token delete {token}"));
+    let plan = cluster.ssh(&format!("kubeadm upgrade plan {}", lab::VERSION));
+    let target = format!("[upgrade/versions] Target version: {}", lab::VERSION);
+    assert!(plan.contains(&target), "{plan}");
+    // The health check ran in a job of its own.
+    cluster.kubectl(&["delete", "job", "-n", "kube-system", "-l", "kubeadm", "--ignore-not-found"]);
+}

@@ -1,0 +1,100 @@
+//! Whatever is done to a cluster, `start` brings it back as it was, and `delete` leaves nothing of it.
+
+#[path = "faults/deletion.rs"]
+mod deletion;
+#[path = "faults/interrupted.rs"]
+mod interrupted;
+#[path = "faults/kernel.rs"]
+mod kernel;
+#[path = "faults/killed.rs"]
+mod killed;
+#[path = "faults/links.rs"]
+mod links;
+#[path = "faults/reboot.rs"]
+mod reboot;
+#[path = "faults/services.rs"]
+mod services;
+#[path = "faults/side_by_side.rs"]
+mod side_by_side;
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::host_state::{HostState, PREFIX};
+use crate::lab::{self, Cluster};
+
+/// A kubeconfig that was there before, and is to be there afterwards as it was. It has no current context: that of
+/// before is not kept in mind.
+const KUBECONFIG: &str = r#"apiVersion: v1
+kind: Config
+# Somebody else's.
+clusters:
+- name: other
+  cluster:
+    server: https://192.0.2.1:6443
+contexts:
+- name: other
+  context:
+    cluster: other
+    user: other
+current-context: ""
+users:
+- name: other
+  user:
+    token: secret
+"#;
+
+/// A cluster that is not there yet, and the host before it.
+fn cluster(name: &str) -> (Cluster, HostState) {
+    let cluster = Cluster::new(lab::real_home(), &format!("{PREFIX}{name}"));
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
+    let before = HostState::take(&cluster.kubeconfig());
+    (cluster, before)
+}
+
+/// Deletes it and compares the host with what it was before.
+#[track_caller]
+fn delete_without_trace(cluster: &Cluster, before: &HostState, after: &str) {
+    cluster.succeed(&["delete"]);
+    before.assert_unchanged(&cluster.kubeconfig(), after);
+}
+
+/// The node is Ready and a new pod runs.
+#[track_caller]
+fn assert_works(cluster: &Cluster, pod: &str) {
+    cluster.wait_for("condition=Ready", &["node", &cluster.name]);
+    run_pod(cluster, pod, "");
+}
+
+/// Makes a pod that sleeps, and waits until it runs. `more` are lines for its container.
+fn run_pod(cluster: &Cluster, pod: &str, more: &str) {
+    let image = pause_image();
+    cluster.apply(&format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: {pod}}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: {image}
+{more}"
+    ));
+    cluster.wait_for("condition=Ready", &["pod", pod]);
+}
+
+/// An image that is in every bundle and does nothing.
+fn pause_image() -> String {
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(lab::bundle().join("manifest.json")).unwrap()).unwrap();
+    let images = manifest["images"].as_array().unwrap().iter().map(|image| image.as_str().unwrap());
+    images.into_iter().find(|image| image.contains("/pause:")).unwrap().to_owned()
+}
+
+/// What a command said, and how it ended.
+fn said(output: &Output) -> String {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n{stdout}{stderr}", output.status)
+}

@@ -1,0 +1,55 @@
+//! `delete`, whatever state the cluster is in.
+
+use std::fs;
+
+use super::{cluster, delete_without_trace, kernel, said};
+use crate::lab::{Cluster, Running};
+
+/// As far as needed for something to run in the node. Killed then, so that it is quick.
+fn start_halfway(cluster: &Cluster) {
+    let mut start = Running::start(&mut cluster.command(&["start"]));
+    assert!(start.wait_for_end_of_step(&format!("api/{}", cluster.name)));
+    start.kill();
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster() {
+    let (cluster, before) = cluster("delete");
+    cluster.start(&[]);
+    delete_without_trace(&cluster, &before, "a running cluster");
+
+    let failed = cluster.run(&["start", "--wait", "all", "--wait-timeout", "1s"]);
+    assert!(!failed.status.success(), "nothing is as fast: {}", said(&failed));
+    delete_without_trace(&cluster, &before, "a failed start");
+
+    start_halfway(&cluster);
+    cluster.succeed(&["stop"]);
+    delete_without_trace(&cluster, &before, "a stopped cluster");
+    delete_without_trace(&cluster, &before, "a cluster that is not there");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn delete_needs_no_more_than_the_name() {
+    let (cluster, before) = cluster("damaged");
+    let damages: [(&str, &dyn Fn()); 4] = [
+        ("a spec that is garbage", &|| {
+            fs::write(cluster.state().join("cluster.yaml"), "\0{garbage").unwrap()
+        }),
+        ("a missing state", &|| fs::remove_file(cluster.state().join("state.json")).unwrap()),
+        ("a state that is garbage", &|| fs::write(cluster.state().join("state.json"), "[]").unwrap()),
+        ("a state folder that is gone", &|| {
+            // What runs in the node may make files while we remove others.
+            while cluster.state().exists() {
+                drop(fs::remove_dir_all(cluster.state()));
+            }
+        }),
+    ];
+    for (what, damage) in damages {
+        start_halfway(&cluster);
+        damage();
+        assert!(!kernel::processes(&cluster).is_empty(), "nothing ran");
+        delete_without_trace(&cluster, &before, what);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a cluster has in the kernel, found and destroyed without Flotilla.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flotilla_linux::net::{LinkInfo, Net};
+use flotilla_linux::nft::Nft;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::host_state;
+use crate::lab::{self, Cluster};
+
+/// Its control groups in every hierarchy, those of its node and what is below too.
+fn groups(cluster: &Cluster) -> Vec<PathBuf> {
+    let prefix = format!("{}-", cluster.name);
+    let is_ours = |group: &Path| {
+        let mut parts = group.iter().skip_while(|part| *part != "flotilla").skip(1);
+        parts.next().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+    };
+    host_state::groups().into_iter().filter(|group| is_ours(group)).collect()
+}
+
+/// Everything that runs in it.
+pub(super) fn processes(cluster: &Cluster) -> BTreeSet<i32> {
+    let text = groups(cluster)
+        .iter()
+        .map(|group| fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default())
+        .collect::<String>();
+    text.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// Its PID 1, as the host numbers it.
+pub(super) fn init(cluster: &Cluster) -> i32 {
+    let is_init = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with("flotilla-init\0__node-init")
+    };
+    let found: Vec<_> = processes(cluster).into_iter().filter(is_init).collect();
+    let [init] = found[..] else { panic!("not one PID 1: {found:?}") };
+    init
+}
+
+pub(super) fn kill(pid: i32) {
+    // It may have ended by itself.
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// Kills all that runs in it, and waits for the end.
+pub(super) fn kill_everything(cluster: &Cluster) {
+    lab::wait_until("the end of all processes", Duration::from_secs(30), || {
+        let left = processes(cluster);
+        left.iter().copied().for_each(kill);
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+}
+
+pub(super) fn remove_groups(cluster: &Cluster) {
+    let mut groups = groups(cluster);
+    // Those below first.
+    groups.sort_by_key(|group| std::cmp::Reverse(group.iter().count()));
+    for group in groups {
+        lab::wait_until("the removal of a control group", Duration::from_secs(30), || {
+            fs::remove_dir(&group).map_err(|error| format!("{}: {error}", group.display()))
+        });
+    }
+}
+
+/// Its links on the host: a bridge, and a port of it for the node.
+pub(super) fn links(cluster: &Cluster) -> Vec<LinkInfo> {
+    let is_ours = |link: &LinkInfo| link.alias.split('/').nth(2) == Some(cluster.name.as_str());
+    Net::here().unwrap().links().unwrap().into_iter().filter(is_ours).collect()
+}
+
+pub(super) fn bridge(cluster: &Cluster) -> String {
+    links(cluster).into_iter().find(|link| link.kind == "bridge").unwrap().name
+}
+
+pub(super) fn port(cluster: &Cluster) -> String {
+    links(cluster).into_iter().find(|link| link.kind == "veth").unwrap().name
+}
+
+pub(super) fn delete_link(name: &str) {
+    Net::here().unwrap().delete_link(name).unwrap();
+}
+
+/// Deletes its table of packet rules, which is called like its bridge.
+pub(super) fn delete_rules(bridge: &str) {
+    let table = format!("flotilla-{}", bridge.strip_prefix("flo").unwrap());
+    assert!(host_state::rules().contains(&table), "no table {table}");
+    Nft::in_root(&lab::bundle().join("rootfs")).delete_table("ip", &table).unwrap();
+}

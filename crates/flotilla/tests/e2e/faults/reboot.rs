@@ -1,0 +1,52 @@
+//! As after a reboot: nothing is left but the state folder.
+
+use std::fs;
+
+use super::{KUBECONFIG, cluster, delete_without_trace, kernel, run_pod, said};
+use crate::lab::{self, PATIENCE};
+
+/// A folder of the node's that outlives it, and one of the pod's.
+const DATA: &str = "    volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, hostPath: {path: /var/data, type: DirectoryOrCreate}}]
+";
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn after_a_reboot_the_same_cluster_comes_back() {
+    let (cluster, before) = cluster("reboot");
+    cluster.start(&[]);
+    run_pod(&cluster, "keeper", DATA);
+    cluster.ssh("echo kept > /var/data/file; sync");
+    let identity = || {
+        let node =
+            cluster.field(&["node", &cluster.name], "{.metadata.uid} {.spec.podCIDR} {.status.addresses}");
+        let pod = cluster.field(&["pod", "keeper"], "{.metadata.uid}");
+        (node, pod, cluster.ip(), cluster.ssh("cat /etc/machine-id"), cluster.kubectl(&["cluster-info"]))
+    };
+    let known = identity();
+    let started = cluster.field(&["pod", "keeper"], "{.status.containerStatuses[0].containerID}");
+
+    let bridge = kernel::bridge(&cluster);
+    kernel::kill_everything(&cluster);
+    kernel::remove_groups(&cluster);
+    for link in kernel::links(&cluster) {
+        kernel::delete_link(&link.name);
+    }
+    kernel::delete_rules(&bridge);
+
+    let status = cluster.run(&["status"]);
+    assert_eq!(status.status.code(), Some(7), "{}", said(&status));
+    assert!(said(&status).contains("host: Stopped"), "{}", said(&status));
+    assert!(said(&status).contains("ended without being stopped"), "{}", said(&status));
+
+    cluster.start(&[]);
+    lab::wait_until("the pod runs anew", PATIENCE, || {
+        let pod = cluster.field(&["pod", "keeper"], "{.status.containerStatuses[0]}");
+        let is_new = pod.contains(r#""ready":true"#) && !pod.contains(&started);
+        if is_new { Ok(()) } else { Err(pod) }
+    });
+    assert_eq!(identity(), known);
+    assert_eq!(cluster.ssh("cat /var/data/file"), "kept");
+    delete_without_trace(&cluster, &before, "a reboot");
+    assert_eq!(fs::read_to_string(cluster.kubeconfig()).unwrap(), KUBECONFIG);
+}

@@ -1,0 +1,64 @@
+//! What a node's PID 1 is there for, and what happens without it.
+
+use super::{assert_works, cluster, delete_without_trace, kernel, run_pod, said};
+use crate::lab::{self, Cluster, PATIENCE};
+
+fn pid_of(cluster: &Cluster, service: &str) -> Result<String, String> {
+    cluster.try_ssh(&format!("pidof {service}"))
+}
+
+/// Kills a service in the node and waits until PID 1 has brought it back.
+fn kill_and_wait(cluster: &Cluster, service: &str) {
+    let before = pid_of(cluster, service).unwrap();
+    cluster.ssh(&format!("kill -9 {before}"));
+    lab::wait_until(&format!("{service} is back"), PATIENCE, || {
+        let now = pid_of(cluster, service)?;
+        if now == before { Err("it still runs".to_owned()) } else { Ok(()) }
+    });
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn pid_1_brings_its_services_back_and_start_brings_back_pid_1() {
+    let (cluster, before) = cluster("services");
+    cluster.start(&[]);
+    run_pod(&cluster, "keeper", "");
+    let container = || cluster.field(&["pod", "keeper"], "{.status.containerStatuses[0].containerID}");
+    let kept = container();
+    let init = kernel::init(&cluster);
+
+    for (number, service) in ["kubelet", "containerd"].into_iter().enumerate() {
+        kill_and_wait(&cluster, service);
+        assert_works(&cluster, &format!("after-{number}"));
+        assert_eq!(container(), kept, "the pods of before outlive {service}");
+    }
+    assert_eq!(kernel::init(&cluster), init);
+
+    kernel::kill(init);
+    lab::wait_until("the kernel ends the node with its PID 1", PATIENCE, || {
+        let left = kernel::processes(&cluster);
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+    let status = cluster.run(&["status"]);
+    assert_eq!(status.status.code(), Some(7), "{}", said(&status));
+    assert!(said(&status).contains("ended without being stopped"), "{}", said(&status));
+    cluster.start(&[]);
+    assert_works(&cluster, "after-init");
+    assert!(cluster.run(&["status"]).status.success());
+    delete_without_trace(&cluster, &before, "deaths in the node");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_node_goes_down_in_order() {
+    let (cluster, _before) = cluster("down");
+    cluster.start(&[]);
+    run_pod(&cluster, "sleeper", "");
+    cluster.succeed(&["stop"]);
+    let log =
+        std::fs::read_to_string(cluster.state().join(format!("nodes/{}/var/log/init.log", cluster.name)));
+    let log = log.unwrap();
+    let at = |text: &str| log.rfind(text).unwrap_or_else(|| panic!("no {text:?} in the log:\n{log}"));
+    let order = [at("kubelet"), at("ending"), at("containerd")];
+    assert!(order.is_sorted(), "{log}");
+}

@@ -1,0 +1,61 @@
+//! Two clusters, and two commands on one.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{assert_works, cluster, delete_without_trace, said};
+use crate::lab::{Cluster, Running};
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn two_clusters_do_not_meet() {
+    let (one, _) = cluster("one");
+    one.start(&[]);
+    let (two, before_two) = cluster("two");
+    two.start(&[]);
+    assert_works(&one, "of-one");
+    assert_works(&two, "of-two");
+    let ranges = |cluster: &Cluster| {
+        let node = cluster.get(&["node", &cluster.name]);
+        [node["spec"]["podCIDR"].clone(), Value::from(cluster.ip())]
+    };
+    let [(pods_one, ip_one), (pods_two, ip_two)] =
+        [&one, &two].map(|cluster| ranges(cluster).map(|value| value.to_string()).into());
+    assert_ne!(pods_one, pods_two);
+    assert_ne!(ip_one, ip_two);
+    let pods = |cluster: &Cluster| cluster.field(&["pods"], "{.items[*].metadata.name}");
+    assert_eq!((pods(&one).as_str(), pods(&two).as_str()), ("of-one", "of-two"));
+
+    delete_without_trace(&two, &before_two, "the second of two clusters");
+    assert_works(&one, "still");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_second_command_on_a_cluster_waits_or_says_who_is_first() {
+    let (cluster, before) = cluster("lock");
+    let mut first = Running::start(&mut cluster.command(&["start"]));
+    assert!(first.wait_for_step(&format!("api/{}", cluster.name)));
+    let holder = format!("process {}", first.pid());
+
+    first.signal(Signal::STOP);
+    let refused = cluster.run(&["start", "--no-wait-lock"]);
+    assert_eq!(refused.status.code(), Some(11), "{}", said(&refused));
+    assert!(said(&refused).contains(&holder), "{}", said(&refused));
+    let status = cluster.run(&["status"]);
+    assert!(said(&status).contains("host: Running"), "it answers meanwhile: {}", said(&status));
+    let mut second = Running::start(cluster.command(&["start"]).stderr(Stdio::inherit()));
+    assert!(
+        second.wait_for(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains(&holder)))
+    );
+    first.signal(Signal::CONT);
+
+    let (first, last) = first.finish();
+    assert_eq!(first, 0, "{last}");
+    let (second, last) = second.finish();
+    assert_eq!(second, 0, "{last}");
+    assert_eq!(last["data"]["changed"], "false", "the first has done it all: {last}");
+    delete_without_trace(&cluster, &before, "two starts at once");
+}

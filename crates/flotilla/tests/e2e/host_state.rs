@@ -1,0 +1,189 @@
+//! Everything on the host that a cluster could leave behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flotilla_linux::net::Net;
+
+use crate::lab;
+
+/// The clusters of these tests are called so; things of others' clusters may come and go while we look.
+pub(crate) const PREFIX: &str = "tf-";
+
+/// A list of what is there, a line for each thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostState {
+    lines: BTreeSet<String>,
+    /// Names and numbers by which the things of others' clusters are known.
+    others: BTreeSet<String>,
+}
+
+impl HostState {
+    /// Looks at everything, the text of this kubeconfig too.
+    ///
+    /// Not at the settings that stay raised, which is documented: `ip_forward` and inotify's limits. Those of a link
+    /// go with it.
+    pub(crate) fn take(kubeconfig: &Path) -> Self {
+        let mut state = Self { lines: BTreeSet::new(), others: others() };
+        state.mounts();
+        state.processes();
+        state.network();
+        state.groups();
+        state.files();
+        for line in fs::read_to_string(kubeconfig).unwrap_or_default().lines() {
+            state.add("kubeconfig", line);
+        }
+        state
+    }
+
+    /// Fails with the difference, if there is one that stays.
+    ///
+    /// The kernel takes namespaces apart in its own time, and others' clusters are half there for moments.
+    #[track_caller]
+    pub(crate) fn assert_unchanged(&self, kubeconfig: &Path, after: &str) {
+        let compare = || match self.difference(&Self::take(kubeconfig)) {
+            difference if difference.is_empty() => Ok(()),
+            difference => Err(difference.join("\n")),
+        };
+        let limit = std::time::Duration::from_secs(5);
+        if let Err(difference) = flotilla_linux::poll::until(limit, compare, |_| false) {
+            panic!("the host is not as it was before, after {after}:\n{difference}");
+        }
+    }
+
+    fn difference(&self, now: &Self) -> Vec<String> {
+        let others: BTreeSet<_> = self.others.union(&now.others).collect();
+        let is_ours = |line: &&String| !others.iter().any(|other| line.contains(other.as_str()));
+        let missing = self.lines.difference(&now.lines).filter(is_ours).map(|line| format!("- {line}"));
+        let added = now.lines.difference(&self.lines).filter(is_ours).map(|line| format!("+ {line}"));
+        missing.chain(added).collect()
+    }
+
+    fn add(&mut self, kind: &str, what: impl std::fmt::Display) {
+        self.lines.insert(format!("{kind} {what}"));
+    }
+
+    fn mounts(&mut self) {
+        for line in fs::read_to_string("/proc/self/mountinfo").unwrap().lines() {
+            // Without the numbers of the mount and its parent.
+            self.add("mount", line.splitn(3, ' ').last().unwrap());
+        }
+    }
+
+    /// Those in a control group of ours, and PID 1s wherever they are.
+    fn processes(&mut self) {
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+            let (groups, command) = (read("cgroup"), read("cmdline").replace('\0', " "));
+            let group = groups.lines().find_map(|line| Some(line.split_once("/flotilla/")?.1));
+            if group.is_some() || command.starts_with("flotilla-init") {
+                self.add("process", format!("{command}({}) in {group:?}", read("comm").trim()));
+            }
+        }
+    }
+
+    fn network(&mut self) {
+        let net = Net::here().unwrap();
+        for link in net.links().unwrap() {
+            self.add("link", format!("{} {:?} up: {}", link.name, link.alias, link.up));
+        }
+        for address in net.addresses().unwrap() {
+            self.add("address", format!("{} {}", address.link, address.address));
+        }
+        for route in net.routes().unwrap() {
+            self.add("route", format!("{} {:?} {:?}", route.dst, route.via, route.link));
+        }
+        for table in rules().split("\ntable ") {
+            let name = table.lines().next().unwrap_or_default().to_owned();
+            for line in table.lines() {
+                self.add("rule", format!("{name} {}", line.trim()));
+            }
+        }
+    }
+
+    fn groups(&mut self) {
+        for group in groups() {
+            self.add("group", group.display());
+        }
+    }
+
+    fn files(&mut self) {
+        let home = lab::real_home();
+        for name in names_in(&home.join("clusters")) {
+            self.add("cluster", name);
+        }
+        // Other tests have homes of their own in there.
+        for name in names_in(&home).into_iter().filter(|name| !name.starts_with("test-")) {
+            self.add("state", name);
+        }
+        for folder in ["/run", "/tmp", "/dev/shm", "/var/lib", "/etc"] {
+            let ours = |name: &String| name.contains("flotilla") && !name.starts_with("flotilla-e2e-");
+            for name in names_in(Path::new(folder)).into_iter().filter(ours) {
+                self.add("file", format!("{folder}/{name}"));
+            }
+        }
+    }
+}
+
+/// The host's packet rules, without counters.
+#[expect(clippy::disallowed_methods, reason = "the text as nft gives it, whatever its exit status")]
+pub(crate) fn rules() -> String {
+    let nft = ["/usr/sbin/nft", "-s", "list", "ruleset"];
+    let output = Command::new("chroot").arg(lab::bundle().join("rootfs")).args(nft).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All control groups of clusters, in every hierarchy.
+pub(crate) fn groups() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut roots: Vec<PathBuf> = folders_in(Path::new("/sys/fs/cgroup"));
+    roots.push("/sys/fs/cgroup".into());
+    let mut todo: Vec<PathBuf> = roots.iter().map(|root| root.join("flotilla")).collect();
+    while let Some(folder) = todo.pop() {
+        let below = folders_in(&folder);
+        found.extend(below.iter().cloned());
+        todo.extend(below);
+    }
+    found
+}
+
+/// The words by which the things of clusters that are not ours are known.
+fn others() -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    let is_other = |cluster: &str| !cluster.starts_with(PREFIX);
+    for group in groups() {
+        // `/sys/fs/cgroup/cpu/flotilla/NAME-ID` and what is below.
+        let Some(group) = group.iter().skip_while(|part| *part != "flotilla").nth(1) else { continue };
+        let group = group.to_string_lossy();
+        if let Some((cluster, id)) = group.rsplit_once('-').filter(|(cluster, _)| is_other(cluster)) {
+            words.extend([cluster.to_owned(), id.to_owned()]);
+        }
+    }
+    for link in Net::here().unwrap().links().unwrap() {
+        let mut parts = link.alias.split('/');
+        if parts.next() != Some("flotilla") {
+            continue;
+        }
+        let (Some(id), Some(cluster)) = (parts.next(), parts.next()) else { continue };
+        if is_other(cluster) {
+            words.extend([id.to_owned(), cluster.to_owned(), link.name]);
+        }
+    }
+    let clusters = names_in(&lab::real_home().join("clusters"));
+    words.extend(clusters.into_iter().filter(|cluster| is_other(cluster)));
+    words
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}

@@ -1,0 +1,194 @@
+//! Real clusters, each gone when its test is over.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take that a cluster does by itself, on however busy a machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A cluster of a test: its name, the state folder it is in, and a kubeconfig that nobody else uses.
+///
+/// Making one starts nothing; it only takes away what a killed test may have left under that name. Dropped, it is
+/// deleted, after its last log lines were printed if the test failed. `FLOTILLA_KEEP=always` or `failure` keeps it and
+/// says how to remove it.
+///
+/// ```no_run
+/// let cluster = Cluster::new(lab::real_home(), "tu-demo");
+/// cluster.start(&["--cpus", "1"]);
+/// assert!(cluster.kubectl(&["get", "nodes"]).contains("Ready"));
+/// ```
+pub(crate) struct Cluster {
+    pub(crate) name: String,
+    home: PathBuf,
+    /// Holds the kubeconfig, which is not there before the first start.
+    folder: TempDir,
+}
+
+impl Cluster {
+    /// For most tests the home is [`super::real_home`], where the bundle is.
+    pub(crate) fn new(home: impl Into<PathBuf>, name: &str) -> Self {
+        super::bundle();
+        let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
+        let cluster = Self { name: name.to_owned(), home: home.into(), folder };
+        cluster.succeed(&["delete"]);
+        cluster
+    }
+
+    /// `flotilla` with this cluster, state folder and kubeconfig, not yet run. Its input is empty unless set.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = super::flotilla(&self.home, &["-p", &self.name]);
+        command.args(args).env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    /// Runs `flotilla` to its end, however it ends.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs it and expects that it goes well. Gives what it printed.
+    pub(crate) fn succeed(&self, args: &[&str]) -> String {
+        text_of(args, &self.run(args)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts, or starts again. Gives what it printed on standard output.
+    pub(crate) fn start(&self, args: &[&str]) -> String {
+        self.succeed(&[&["start"], args].concat())
+    }
+
+    /// The cluster's kubectl, which must succeed.
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
+        self.try_kubectl(args).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn try_kubectl(&self, args: &[&str]) -> Result<String, String> {
+        let args = [&["kubectl", "--"], args].concat();
+        text_of(&args, &self.run(&args))
+    }
+
+    /// `kubectl get … -o json`
+    pub(crate) fn get(&self, what: &[&str]) -> Value {
+        serde_json::from_str(&self.kubectl(&[&["get", "-o", "json"], what].concat())).unwrap()
+    }
+
+    /// `kubectl get … -o jsonpath=…`
+    pub(crate) fn field(&self, what: &[&str], path: &str) -> String {
+        let path = format!("jsonpath={path}");
+        self.kubectl(&[&["get", "-o", &path], what].concat())
+    }
+
+    pub(crate) fn apply(&self, yaml: &str) {
+        let args = ["kubectl", "--", "apply", "-f", "-"];
+        let output = feed(&mut self.command(&args), yaml.as_bytes());
+        text_of(&args, &output).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    }
+
+    /// `kubectl wait --for=…`, with patience.
+    pub(crate) fn wait_for(&self, condition: &str, what: &[&str]) {
+        let (condition, limit) = (format!("--for={condition}"), format!("--timeout={}s", PATIENCE.as_secs()));
+        self.kubectl(&[&["wait", &condition, &limit], what].concat());
+    }
+
+    /// A line for the node's shell, which must succeed. Gives what it printed, without the last line end.
+    pub(crate) fn ssh(&self, line: &str) -> String {
+        self.try_ssh(line).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn try_ssh(&self, line: &str) -> Result<String, String> {
+        let args = ["ssh", "--", line];
+        text_of(&args, &self.run(&args)).map(|text| text.trim_end_matches('\n').to_owned())
+    }
+
+    /// Loads an image from its OCI archive into the node.
+    pub(crate) fn load_image(&self, archive: &[u8]) {
+        let args = ["ssh", "--", "ctr -n k8s.io images import -"];
+        text_of(&args, &feed(&mut self.command(&args), archive)).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// The address of its node.
+    pub(crate) fn ip(&self) -> String {
+        self.succeed(&["ip"]).trim().to_owned()
+    }
+
+    /// Where its kubeconfig is.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// What the state folder has of it.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.home.join("clusters").join(&self.name)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let failed = std::thread::panicking();
+        if failed {
+            let logs = self.command(&["logs", "-n", "30"]).output();
+            println!("==== the logs of {}", self.name);
+            for stream in logs.iter().flat_map(|logs| [&logs.stdout, &logs.stderr]) {
+                println!("{}", String::from_utf8_lossy(stream));
+            }
+        }
+        if keep(failed) {
+            let (home, name) = (self.home.display(), &self.name);
+            self.folder.disable_cleanup(true);
+            let kubeconfig = self.kubeconfig();
+            println!(
+                "==== kept {name}; remove it with: FLOTILLA_HOME={home} KUBECONFIG={} flotilla -p {name} delete",
+                kubeconfig.display()
+            );
+            return;
+        }
+        // A panic here would hide the test's own.
+        match self.command(&["delete"]).output() {
+            Ok(output) if output.status.success() => {}
+            other => println!("==== {} could not be deleted: {other:?}", self.name),
+        }
+    }
+}
+
+/// What the person wants of an environment whose test is over.
+#[expect(clippy::disallowed_methods, reason = "a setting for the tests, not for the program")]
+fn keep(failed: bool) -> bool {
+    match std::env::var("FLOTILLA_KEEP").as_deref() {
+        Ok("always") => true,
+        Ok("failure") => failed,
+        _ => false,
+    }
+}
+
+/// Runs a program to its end with these bytes as its input.
+pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // In a thread of its own: a program that answers while it reads would otherwise wait for us, and we for it.
+    std::thread::scope(|scope| {
+        // One that does not want all of it has said so by its exit status.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    })
+}
+
+/// Waits until the question has an answer; what is still wrong in the end is told.
+pub(crate) fn wait_until<T>(what: &str, limit: Duration, ask: impl FnMut() -> Result<T, String>) -> T {
+    flotilla_linux::poll::until(limit, ask, |_| false)
+        .unwrap_or_else(|error| panic!("{what}: still not so after {} s: {error}", limit.as_secs()))
+}
+
+/// The standard output of a program that went well, and all that one said that did not.
+fn text_of(args: &[&str], output: &Output) -> Result<String, String> {
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(format!("flotilla {args:?}: {}\n{stdout}{stderr}", output.status))
+}

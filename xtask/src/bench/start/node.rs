@@ -1,0 +1,125 @@
+//! What a node takes of the host: read on the host, where reading costs the node nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use flotilla_linux::cgroup::Layout;
+use flotilla_spec::ClusterName;
+use walkdir::WalkDir;
+
+/// The clusters that have processes, by the names of their control groups.
+pub(super) fn running() -> Result<Vec<String>> {
+    let items = match fs::read_dir(groups()?) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        items => items?,
+    };
+    let folders = items.flatten().filter(|item| item.path().is_dir());
+    Ok(folders.filter_map(|item| item.file_name().into_string().ok()).collect())
+}
+
+/// CPU seconds of all that ever ran in the cluster's nodes since they were started; none if they are not.
+pub(super) fn cpu(cluster: &ClusterName) -> Result<Option<f64>> {
+    let Some(group) = group(cluster)? else { return Ok(None) };
+    let nanoseconds = match fs::read_to_string(group.join("cpuacct.usage")) {
+        Ok(text) => text.trim().parse::<f64>()?,
+        Err(_) => match fs::read_to_string(group.join("cpu.stat")) {
+            Ok(text) => usage_of(&text).context("cpu.stat has no usage_usec")? * 1e3,
+            // It was removed just now.
+            Err(_) => return Ok(None),
+        },
+    };
+    Ok(Some(nanoseconds / 1e9))
+}
+
+/// Megabytes of memory that are nobody else's, by program: anonymous pages, which no file can bring back.
+pub(super) fn memory(cluster: &ClusterName) -> Result<BTreeMap<String, f64>> {
+    let group = group(cluster)?.context("the node has no control group")?;
+    let mut programs = BTreeMap::new();
+    for file in WalkDir::new(group).into_iter().filter_map(Result::ok) {
+        if file.file_name() != "cgroup.procs" {
+            continue;
+        }
+        for pid in fs::read_to_string(file.path())?.lines() {
+            // One that ended meanwhile has no memory.
+            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+            if let Some((name, bytes)) = anonymous(&status) {
+                *programs.entry(name).or_default() += bytes / 1e6;
+            }
+        }
+    }
+    Ok(programs)
+}
+
+/// Megabytes of disk that go away with the node: files with one name only. The others are the bundle's.
+pub(super) fn disk(folder: &Path) -> f64 {
+    let files = WalkDir::new(folder).same_file_system(true).into_iter().filter_map(Result::ok);
+    let own = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_dir() || file.nlink() == 1);
+    let kibibytes: u32 = own.map(|file| u32::try_from(file.blocks() / 2).unwrap_or(u32::MAX)).sum();
+    f64::from(kibibytes) * 1024.0 / 1e6
+}
+
+/// Where the control groups of all clusters are, in the hierarchy that counts CPU time.
+fn groups() -> Result<PathBuf> {
+    let root = match Layout::of_host()? {
+        Layout::None => None,
+        Layout::V2 { mount_point } => Some(mount_point),
+        Layout::V1 { hierarchies } => {
+            let mut hierarchies = hierarchies.into_iter();
+            let counts = hierarchies.find(|found| found.controllers.iter().any(|name| name == "cpuacct"));
+            counts.map(|found| found.mount_point)
+        }
+    };
+    Ok(root.context("no control group counts CPU time")?.join("flotilla"))
+}
+
+/// The control group of a cluster: its name, a hyphen, an id without one.
+fn group(cluster: &ClusterName) -> Result<Option<PathBuf>> {
+    let found = running()?
+        .into_iter()
+        .find(|group| group.rsplit_once('-').is_some_and(|(name, _)| name == cluster.as_ref()));
+    found.map(|name| Ok(groups()?.join(name))).transpose()
+}
+
+/// Microseconds of CPU time in a `cpu.stat` of cgroup v2.
+fn usage_of(cpu_stat: &str) -> Option<f64> {
+    cpu_stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()
+}
+
+/// A process's name and its anonymous memory in bytes (`proc_pid_status(5)`). Kernel threads and zombies have none.
+fn anonymous(status: &str) -> Option<(String, f64)> {
+    let field = |name: &str| Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    let kibibytes: f64 = field("RssAnon:")?.strip_suffix(" kB")?.parse().ok()?;
+    Some((field("Name:")?.to_owned(), kibibytes * 1024.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anonymous_memory_is_read_from_a_status() {
+        let status = "Name:\tkubelet\nVmRSS:\t  90000 kB\nRssAnon:\t   38360 kB\nRssFile:\t  5 kB\n";
+        assert_eq!(anonymous(status), Some(("kubelet".to_owned(), 39_280_640.0)));
+        assert_eq!(anonymous("Name:\tzombie\n"), None);
+    }
+
+    #[test]
+    fn cpu_time_is_read_from_a_stat_of_cgroup_v2() {
+        assert_eq!(usage_of("usage_usec 1500\nuser_usec 1000\n"), Some(1500.0));
+    }
+
+    #[test]
+    fn hard_links_take_no_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        fs::write(&first, vec![1; 1 << 20]).unwrap();
+        let alone = disk(folder.path());
+        fs::hard_link(&first, &second).unwrap();
+        assert!(alone >= 1.0, "{alone}");
+        assert!(disk(folder.path()) <= alone - 1.0);
+    }
+}
