@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flotilla_linux::host::Cancel;
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, NodeName, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
@@ -119,6 +119,14 @@ impl Engine<'_> {
         true
     }
 
+    /// Ends what a `stop` that was killed has begun: a machine on its way down is of no use to `start`.
+    pub async fn finish_stop(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        for node in cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped) {
+            self.driver.stop(cluster.name(), &node.name).await?;
+        }
+        Ok(())
+    }
+
     /// Turns everything off; `keep_context` leaves the person's kubeconfig alone.
     pub async fn stop(&self, cluster: &Cluster, keep_context: bool) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
@@ -177,7 +185,7 @@ impl Engine<'_> {
         let machine = self.machines(name).await?.remove(node);
         machine
             .filter(|machine| machine.state().power == Power::On)
-            .ok_or_else(|| EngineError::NotRunning(node.clone()))
+            .ok_or_else(|| EngineError::NotRunning { cluster: name.clone(), node: node.clone() })
     }
 
     pub async fn machines(
@@ -327,7 +335,8 @@ impl<'a> Work<'a> {
             .node(name)
             .ok_or_else(|| EngineError::NoNode { cluster: cluster.name().clone(), node: name.to_string() })?;
         let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        let machine = machines.get(name).ok_or_else(|| EngineError::NotRunning(name.clone()))?;
+        let not_running = || EngineError::NotRunning { cluster: cluster.name().clone(), node: name.clone() };
+        let machine = machines.get(name).ok_or_else(not_running)?;
         Ok((cluster, node, Arc::clone(machine)))
     }
 }

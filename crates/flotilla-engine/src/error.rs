@@ -21,8 +21,8 @@ pub enum EngineError {
     NoCluster(ClusterName),
     #[error("cluster {cluster} has no node {node}")]
     NoNode { cluster: ClusterName, node: String },
-    #[error("node {0} is not running")]
-    NotRunning(NodeName),
+    #[error("node {node} is not running")]
+    NotRunning { cluster: ClusterName, node: NodeName },
     #[error("cluster {cluster} would have no control plane left")]
     LastControlPlane { cluster: ClusterName },
     #[error("cluster {cluster} is there already, with another {what}")]
@@ -85,7 +85,7 @@ impl Explain for EngineError {
             Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
             Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
-            Self::NotRunning(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::NotRunning { .. } => ("GUEST_NOT_RUNNING", 83),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
@@ -110,13 +110,15 @@ impl Explain for EngineError {
     fn hints(&self) -> Vec<String> {
         match self {
             error if error.is_interruption() => {
-                vec!["run the same command again to go on, or `flotilla delete` to undo it".into()]
+                vec!["run the same command again to go on, or delete the cluster to undo it".into()]
             }
             Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
             Self::NoCluster(name) => vec![format!("make it with `flotilla start{}`", profile_flag(name))],
-            Self::NotRunning(_) => vec!["start it with `flotilla start`".into()],
+            Self::NotRunning { cluster, .. } => {
+                vec![format!("start it with `flotilla start{}`", profile_flag(cluster))]
+            }
             Self::Different { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or give another name with -p")]
@@ -131,10 +133,12 @@ impl Explain for EngineError {
             }
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![
-                "look at `flotilla logs`; `flotilla start` goes on from where it is".into(),
+                "see why with `flotilla logs`; the same command again goes on from where it is".into(),
                 "on a slow machine give it more time with --wait-timeout".into(),
             ],
-            Self::Bootstrap(_) => vec!["look at `flotilla logs`; `flotilla start` tries again".into()],
+            Self::Bootstrap(_) => {
+                vec!["see why with `flotilla logs`; the same command again tries again".into()]
+            }
             _ => Vec::new(),
         }
     }

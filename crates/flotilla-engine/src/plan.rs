@@ -114,7 +114,8 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         }
     }
     let primary = &cluster.spec.primary().name;
-    let machine = machines.get(primary).copied();
+    // One that is whole may still be cut off: what talks to it needs the network.
+    let machine = machines.get(primary).copied().or(network);
     // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
     let kubernetes = if observed.is_on(primary) { observed.kubernetes } else { KubernetesState::Silent };
     let mut ready = vec![machine];

@@ -92,17 +92,27 @@ impl ClusterStore {
         Ok(())
     }
 
-    /// Removes the cluster's folder with its lock: who waits for that finds that it is gone. Says whether anything but
-    /// the lock was there.
+    /// Removes the cluster's folder, its lock last: as long as that is there, nobody else comes in, and who waits for
+    /// it finds that it is gone. Says whether anything but the lock was there.
     pub fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         let folder = self.folder(name);
-        let mut items = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let was_there = items.any(|item| item.file_name() != LOCK);
-        let removed = match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
-        };
-        removed.map_err(|source| self.io("remove", &folder, source))?;
+        let mut was_there = false;
+        for item in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if item.file_name() != LOCK {
+                was_there = true;
+                let path = item.path();
+                let is_folder = item.file_type().is_ok_and(|kind| kind.is_dir());
+                let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(|source| self.io("remove", &path, source))?;
+            }
+        }
+        let lock = folder.join(LOCK);
+        match fs::remove_file(&lock).and_then(|()| fs::remove_dir(&folder)) {
+            // The next one was quick: by now it has a lock there, and the folder is its own.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_dir(&folder)),
+            removed => removed.map_err(|source| self.io("remove", &lock, source))?,
+        }
         // Only if it was the last one, and nothing else was ever kept here.
         for folder in self.folder.ancestors().take(2) {
             let _ = fs::remove_dir(folder);

@@ -15,8 +15,32 @@ const LONG: std::time::Duration = std::time::Duration::from_hours(1);
 async fn a_new_cluster_is_made_in_order() {
     let world = World::new();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    insta::assert_snapshot!(world.calls.log().join("\n"), @"");
-    insta::assert_snapshot!(told(&world.take_events()).join("\n"), @"");
+    insta::assert_snapshot!(world.calls.log().join("\n"), @"
+    find
+    has-network
+    ensure-network
+    ensure demo
+    start-api demo
+    complete demo
+    access
+    kubeconfig put
+    wait node_ready
+    ");
+    insta::assert_snapshot!(told(&world.take_events()).join("\n"), @"
+    plan network machine/demo api/demo complete kubeconfig wait
+    > network
+    . network
+    > machine/demo
+    . machine/demo
+    > api/demo
+    . api/demo
+    > complete
+    . complete
+    > kubeconfig
+    . kubeconfig
+    > wait
+    . wait
+    ");
 }
 
 #[tokio::test]
@@ -25,7 +49,14 @@ async fn a_second_start_looks_and_changes_nothing() {
     let before = world.found().await;
     world.calls.take();
     assert_eq!(world.start().await.unwrap(), Changed::No);
-    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    has-network
+    observe
+    access
+    kubeconfig has
+    wait node_ready
+    ");
     assert_eq!(told(&world.take_events()), [] as [String; 0]);
     assert_eq!(world.found().await, before);
 }
@@ -43,14 +74,28 @@ async fn a_cluster_that_is_not_ready_yet_is_waited_for_with_all_the_patience_the
 async fn a_stopped_cluster_is_started_with_what_it_held() {
     let world = World::running().await;
     assert_eq!(world.stop().await.unwrap(), Changed::Yes);
-    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    kubeconfig is-current
+    stop demo
+    kubeconfig deselect
+    ");
     let stopped = world.found().await;
     assert_eq!(stopped.machines[world.node()].power, Power::Off);
     assert_eq!((stopped.known.len(), stopped.current), (1, None));
     assert_eq!(world.stop().await.unwrap(), Changed::No);
     world.calls.take();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    has-network
+    ensure demo
+    start-api demo
+    complete demo
+    access
+    kubeconfig put
+    wait node_ready
+    ");
     assert_eq!(world.found().await, World::running().await.found().await);
 }
 
@@ -93,7 +138,10 @@ async fn a_paused_cluster_is_woken() {
 async fn a_deleted_cluster_leaves_nothing() {
     let world = World::running().await;
     assert_eq!(world.delete().await.unwrap(), Changed::Yes);
-    insta::assert_snapshot!(world.calls.take().join("\n"), @"");
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    kubeconfig remove
+    remove-all
+    ");
     let found = world.found().await;
     assert!(!found.network && !found.saved && found.machines.is_empty() && found.known.is_empty());
     assert_eq!(world.delete().await.unwrap(), Changed::No);
@@ -107,7 +155,7 @@ async fn only_a_machine_that_is_on_can_be_had() {
     world.stop().await.unwrap();
     for node in [world.node(), &stranger] {
         let error = world.engine().machine(world.name(), node).await.map(drop).unwrap_err();
-        assert!(matches!(error, EngineError::NotRunning(_)), "{error:?}");
+        assert!(matches!(error, EngineError::NotRunning { .. }), "{error:?}");
     }
 }
 

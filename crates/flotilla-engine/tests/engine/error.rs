@@ -52,12 +52,11 @@ fn failures() -> Vec<EngineError> {
     all.extend([
         EngineError::Spec(spec_errors()),
         EngineError::Host(vec![finding("HOST_NO_OVERLAY", 36, "no overlay"), finding("HOST_B", 35, "no b")]),
-        EngineError::Host(Vec::new()),
         EngineError::NotRoot { cure: "use sudo".into() },
         EngineError::NoCluster("flotilla".parse().unwrap()),
         EngineError::NoCluster(demo()),
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
-        EngineError::NotRunning("demo".parse().unwrap()),
+        EngineError::NotRunning { cluster: demo(), node: "demo".parse().unwrap() },
         EngineError::Different { cluster: demo(), what: "subnet".into() },
         EngineError::Busy { cluster: demo(), holder: None },
         EngineError::Busy {
@@ -86,7 +85,34 @@ fn every_failure_has_a_code_a_status_and_a_text() {
         format!("{exit_status} {name}: {error}")
     };
     let lines: Vec<_> = failures().iter().map(line).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    14 MK_USAGE: "big" is not a size
+    23 RSRC_INSUFFICIENT_REQ_MEMORY: node demo wants 2048 MiB of memory, the host has 1024 MiB
+    29 RSRC_INSUFFICIENT_CORES: node demo wants 9 CPUs, the host has 2
+    26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1024 MiB, it needs 2048 MiB
+    18 MK_CONFIG: the cluster has no control plane
+    14 MK_USAGE: 5 things are wrong with what was asked for
+    36 HOST_NO_OVERLAY: this host cannot run a cluster: no overlay
+    37 HOST_PERMISSION: you are not root
+    85 GUEST_NO_CLUSTER: there is no cluster flotilla
+    85 GUEST_NO_CLUSTER: there is no cluster demo
+    85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
+    83 GUEST_NOT_RUNNING: node demo is not running
+    11 MK_CONFLICT: cluster demo is there already, with another subnet
+    11 CLUSTER_BUSY: another command changes cluster demo
+    11 CLUSTER_BUSY: another command changes cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
+    30 HOST_IO: cannot write /a/file
+    26 RSRC_DISK_FULL: cannot write /a/file
+    37 HOST_PERMISSION: cannot write /a/file
+    38 HOST_STATE_DAMAGED: the state of cluster demo cannot be read
+    30 HOST_IO: cannot open the lock file /a/lock
+    70 IF_NETWORK: cannot make the network
+    80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status: 1
+    80 GUEST_START: cannot initialise in node demo
+    80 GUEST_START: cannot list the nodes
+    82 GUEST_START_TIMEOUT: the first answer did not happen within 5 s
+    38 HOST_KUBECONFIG: cannot change the kubeconfig
+    "#);
 }
 
 #[test]
@@ -95,7 +121,31 @@ fn what_can_be_done_about_it_is_hinted() {
         let name = error.code().name;
         error.hints().into_iter().map(move |hint| format!("{name}: {hint}"))
     });
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+    MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    RSRC_INSUFFICIENT_REQ_MEMORY: give it at most 1024m, or `max`
+    RSRC_INSUFFICIENT_CORES: give it at most 2, or `max`
+    RSRC_INSUFFICIENT_STORAGE: give it at least 2048m
+    MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    MK_USAGE: give it at most 1024m, or `max`
+    MK_USAGE: give it at most 2, or `max`
+    MK_USAGE: give it at least 2048m
+    HOST_NO_OVERLAY: cure for HOST_NO_OVERLAY
+    HOST_NO_OVERLAY: cure for HOST_B
+    HOST_PERMISSION: use sudo
+    GUEST_NO_CLUSTER: make it with `flotilla start`
+    GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
+    GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
+    MK_CONFLICT: delete it first with `flotilla delete -p demo`, or give another name with -p
+    CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
+    CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
+    HOST_STATE_DAMAGED: `flotilla delete -p demo` removes what belongs to it all the same
+    IF_NETWORK: look
+    GUEST_START: see why with `flotilla logs`; the same command again tries again
+    GUEST_START: see why with `flotilla logs`; the same command again tries again
+    GUEST_START_TIMEOUT: see why with `flotilla logs`; the same command again goes on from where it is
+    GUEST_START_TIMEOUT: on a slow machine give it more time with --wait-timeout
+    ");
 }
 
 #[test]
@@ -104,7 +154,20 @@ fn what_belongs_to_a_failure_is_told_line_by_line() {
         let name = error.code().name;
         error.details().into_iter().map(move |line| format!("{name}: {line}"))
     });
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    MK_USAGE: "big" is not a size
+    MK_USAGE: node demo wants 2048 MiB of memory, the host has 1024 MiB
+    MK_USAGE: node demo wants 9 CPUs, the host has 2
+    MK_USAGE: node demo has a disk of 1024 MiB, it needs 2048 MiB
+    MK_USAGE: the cluster has no control plane
+    HOST_NO_OVERLAY: no overlay
+    HOST_NO_OVERLAY: no b
+    GUEST_EXEC: going
+    GUEST_EXEC: gone
+    GUEST_START: going
+    GUEST_START: gone
+    GUEST_START_TIMEOUT: connection refused
+    "#);
 }
 
 #[test]

@@ -68,14 +68,21 @@ fn shown(plan: &Plan) -> String {
 
 #[test]
 fn a_new_cluster_needs_everything() {
-    insta::assert_snapshot!(start(&Observed::nothing()), @"");
+    insta::assert_snapshot!(start(&Observed::nothing()), @"
+    network
+    machine/demo <- network
+    api/demo <- machine/demo
+    complete <- machine/demo, api/demo
+    kubeconfig <- machine/demo, api/demo
+    wait <- machine/demo, complete, kubeconfig
+    ");
 }
 
 #[test]
 fn what_is_there_is_only_waited_for() {
     let cluster = one_node();
     let plan = plan::start(&cluster, &all_of(&cluster), &ready());
-    insta::assert_snapshot!(shown(&plan), @"");
+    insta::assert_snapshot!(shown(&plan), @"wait");
     assert!(!plan.changes_something());
 }
 
@@ -90,7 +97,13 @@ fn what_is_there_needs_nothing_if_nothing_is_waited_for() {
 #[test]
 fn a_new_cluster_that_nobody_waits_for_is_made_all_the_same() {
     let plan = plan::start(&one_node(), &Observed::nothing(), &BTreeSet::new());
-    insta::assert_snapshot!(shown(&plan), @"");
+    insta::assert_snapshot!(shown(&plan), @"
+    network
+    machine/demo <- network
+    api/demo <- machine/demo
+    complete <- machine/demo, api/demo
+    kubeconfig <- machine/demo, api/demo
+    ");
     assert!(plan.changes_something());
 }
 
@@ -98,14 +111,22 @@ fn a_new_cluster_that_nobody_waits_for_is_made_all_the_same() {
 fn a_machine_that_was_off_has_no_kubernetes_whatever_was_seen_of_it() {
     let cluster = one_node();
     let plans = STATES.map(|kubernetes| start(&Observed { kubernetes, ..with_machine(&cluster, OFF) }));
-    insta::assert_snapshot!(plans[0], @"");
+    insta::assert_snapshot!(plans[0], @"
+    machine/demo
+    api/demo <- machine/demo
+    complete <- machine/demo, api/demo
+    wait <- machine/demo, complete
+    ");
     assert!(plans.iter().all(|plan| *plan == plans[0]), "{plans:#?}");
 }
 
 #[test]
 fn a_machine_that_lost_its_link_is_repaired_and_its_kubernetes_left_alone() {
     let cluster = one_node();
-    insta::assert_snapshot!(start(&with_machine(&cluster, DAMAGED)), @"");
+    insta::assert_snapshot!(start(&with_machine(&cluster, DAMAGED)), @"
+    machine/demo
+    wait <- machine/demo
+    ");
     let plan = plan::start(&cluster, &with_machine(&cluster, DAMAGED), &ready());
     assert_eq!(plan.steps[0].title, "repairing node demo");
 }
@@ -113,50 +134,82 @@ fn a_machine_that_lost_its_link_is_repaired_and_its_kubernetes_left_alone() {
 #[test]
 fn a_silent_api_is_started_in_the_machine_that_runs() {
     let observed = Observed { kubernetes: KubernetesState::Silent, ..all_of(&one_node()) };
-    insta::assert_snapshot!(start(&observed), @"");
+    insta::assert_snapshot!(start(&observed), @"
+    api/demo
+    complete <- api/demo
+    wait <- complete
+    ");
 }
 
 #[test]
 fn a_cluster_that_lacks_parts_is_completed() {
     let observed = Observed { kubernetes: KubernetesState::Partial, ..all_of(&one_node()) };
-    insta::assert_snapshot!(start(&observed), @"");
+    insta::assert_snapshot!(start(&observed), @"
+    complete
+    wait <- complete
+    ");
 }
 
 #[test]
 fn a_paused_cluster_is_woken() {
     let observed = Observed { kubernetes: KubernetesState::Paused, ..all_of(&one_node()) };
-    insta::assert_snapshot!(start(&observed), @"");
+    insta::assert_snapshot!(start(&observed), @"
+    unpause/demo
+    wait <- unpause/demo
+    ");
 }
 
 #[test]
 fn a_cluster_that_the_kubeconfig_does_not_name_is_published() {
     let observed = Observed { published: false, ..all_of(&one_node()) };
-    insta::assert_snapshot!(start(&observed), @"");
+    insta::assert_snapshot!(start(&observed), @"
+    kubeconfig
+    wait <- kubeconfig
+    ");
 }
 
 #[test]
 fn without_the_network_nothing_else_is_begun() {
     let observed = Observed { network: false, published: false, ..all_of(&one_node()) };
-    insta::assert_snapshot!(start(&observed), @"");
+    insta::assert_snapshot!(start(&observed), @"
+    network
+    kubeconfig <- network
+    wait <- network, kubeconfig
+    ");
 }
 
 #[test]
 fn machines_boot_side_by_side_and_one_that_is_wanted_off_stays_off() {
     let plan = plan::start(&four_nodes(), &Observed::nothing(), &ready());
-    insta::assert_snapshot!(shown(&plan), @"");
+    insta::assert_snapshot!(shown(&plan), @"
+    network
+    machine/demo-a <- network
+    machine/demo-b <- network
+    machine/demo-c <- network
+    api/demo-b <- machine/demo-b
+    complete <- machine/demo-b, api/demo-b
+    kubeconfig <- machine/demo-b, api/demo-b
+    wait <- machine/demo-b, complete, kubeconfig
+    ");
 }
 
 #[test]
 fn what_is_waited_for_is_named() {
     let all = Condition::ALL.map(|(condition, _)| condition).into();
     let plan = plan::start(&one_node(), &all_of(&one_node()), &all);
-    insta::assert_snapshot!(plan.steps[0].title, @"");
+    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the nodes, the default service account, the system's pods, the system's deployments, the kubelet");
 }
 
 #[test]
 fn only_what_is_on_is_stopped_and_only_the_current_context_is_left() {
     let cluster = four_nodes();
-    insta::assert_snapshot!(shown(&plan::stop(&cluster, &all_of(&cluster))), @"");
+    insta::assert_snapshot!(shown(&plan::stop(&cluster, &all_of(&cluster))), @"
+    stop/demo-a
+    stop/demo-b
+    stop/demo-c
+    stop/demo-d
+    deselect
+    ");
     let off = Observed { published: false, ..with_machine(&cluster, OFF) };
     assert_eq!(plan::stop(&cluster, &off), Plan::default());
 }
@@ -165,12 +218,16 @@ fn only_what_is_on_is_stopped_and_only_the_current_context_is_left() {
 fn a_machine_that_no_spec_knows_is_stopped_too() {
     let stray = BTreeMap::from([("stray".parse().unwrap(), DAMAGED)]);
     let observed = Observed { machines: stray, published: false, ..all_of(&one_node()) };
-    insta::assert_snapshot!(shown(&plan::stop(&one_node(), &observed)), @"");
+    insta::assert_snapshot!(shown(&plan::stop(&one_node(), &observed)), @"stop/stray");
 }
 
 #[test]
 fn a_cluster_is_forgotten_when_all_of_it_is_gone() {
-    insta::assert_snapshot!(shown(&plan::delete(one_node().name())), @"");
+    insta::assert_snapshot!(shown(&plan::delete(one_node().name())), @"
+    unpublish
+    remove
+    forget <- unpublish, remove
+    ");
 }
 
 #[test]

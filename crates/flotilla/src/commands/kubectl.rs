@@ -14,7 +14,8 @@ pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
     let program = bundle.join("bin/kubectl");
     let kubeconfig = cx.kubeconfig().own_path(&cx.name);
     if !kubeconfig.exists() {
-        return Err(EngineError::NotRunning(cluster.spec.primary().name.clone()).into());
+        let node = cluster.spec.primary().name.clone();
+        return Err(EngineError::NotRunning { cluster: cx.name.clone(), node }.into());
     }
     let error = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig).replace_us();
     Err(EngineError::Io { action: "run", path: program, source: std::io::Error::other(error) }.into())

@@ -51,14 +51,19 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
         Some(known) => Cluster { spec: wanted.merged_into(&known.spec)?, ..known },
         None => new_cluster(cx, spec, bundle)?,
     };
-    for node in &mut cluster.spec.nodes {
-        node.power = WantedPower::Running;
-    }
+    cx.wait(cx.engine().finish_stop(&cluster))?;
+    want_running(&mut cluster);
     cx.store.save(&cluster)?;
     warn_of_sizes_that_wait(cx, &wanted, &cluster);
     let changed = cx.wait(cx.engine().start(&cluster, &wait))?;
     tell(cx.screen, &cluster, changed);
     Ok(())
+}
+
+fn want_running(cluster: &mut Cluster) {
+    for node in &mut cluster.spec.nodes {
+        node.power = WantedPower::Running;
+    }
 }
 
 fn bundle_for(spec: &ClusterSpec) -> Request {
@@ -126,7 +131,8 @@ fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
 fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
     let plan = match cx.store.load(&cx.name)? {
         Some(known) => {
-            let cluster = Cluster { spec: spec.clone(), ..known };
+            let mut cluster = Cluster { spec: spec.clone(), ..known };
+            want_running(&mut cluster);
             cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?
         }
         None => {

@@ -14,7 +14,8 @@ pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
     let machine = cx.wait(engine.machine(&cx.name, primary))?;
     let access =
         cx.wait(engine.bootstrapper.access(&cluster, machine.as_ref())).map_err(EngineError::from)?;
-    let access = access.ok_or_else(|| EngineError::NotRunning(primary.clone()))?;
+    let not_running = || EngineError::NotRunning { cluster: cx.name.clone(), node: primary.clone() };
+    let access = access.ok_or_else(not_running)?;
     let changed = cx.kubeconfig().put(&cx.name, &access)?;
     let path = cx.kubeconfig().file(&cx.name).path().display().to_string();
     let value = json!({"name": cx.name.as_ref(), "changed": changed.is_yes(), "kubeconfig": path});

@@ -293,18 +293,7 @@ fn a_driver_that_is_not_there() {
 
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
-    let unreadable = [
-        "--cpus",
-        "two",
-        "--memory",
-        "lots",
-        "--subnet",
-        "10.0.0.0",
-        "--extra-config",
-        "a.b=c",
-        "--wait",
-        "x",
-    ];
+    let unreadable = ["--cpus=two", "--memory=lots", "--subnet=10.0.0.0", "--extra-config=a.b=c", "--wait=x"];
     assert_snapshot!(refused(&unreadable), @r#"
     status: 14
     ----- stdout -----

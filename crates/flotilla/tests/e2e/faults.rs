@@ -22,7 +22,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::host_state::{HostState, PREFIX};
+use crate::host_state::HostState;
 use crate::lab::{self, Cluster};
 
 /// A kubeconfig that was there before, and is to be there afterwards as it was. It has no current context: that of
@@ -48,9 +48,9 @@ users:
 
 /// A cluster that is not there yet, and the host before it.
 fn cluster(name: &str) -> (Cluster, HostState) {
-    let cluster = Cluster::new(lab::real_home(), &format!("{PREFIX}{name}"));
+    let cluster = Cluster::new(lab::real_home(), &format!("tf-{name}"));
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
-    let before = HostState::take(&cluster.kubeconfig());
+    let before = HostState::take(&cluster);
     (cluster, before)
 }
 
@@ -58,7 +58,7 @@ fn cluster(name: &str) -> (Cluster, HostState) {
 #[track_caller]
 fn delete_without_trace(cluster: &Cluster, before: &HostState, after: &str) {
     cluster.succeed(&["delete"]);
-    before.assert_unchanged(&cluster.kubeconfig(), after);
+    before.assert_unchanged(cluster, after);
 }
 
 /// The node is Ready and a new pod runs.

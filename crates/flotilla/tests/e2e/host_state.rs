@@ -7,32 +7,29 @@ use std::process::Command;
 
 use flotilla_linux::net::Net;
 
-use crate::lab;
-
-/// The clusters of these tests are called so; things of others' clusters may come and go while we look.
-pub(crate) const PREFIX: &str = "tf-";
+use crate::lab::{self, Cluster};
 
 /// A list of what is there, a line for each thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostState {
     lines: BTreeSet<String>,
-    /// Names and numbers by which the things of others' clusters are known.
+    /// Numbers and names of links by which the things of other clusters are known. They come and go while we look.
     others: BTreeSet<String>,
 }
 
 impl HostState {
-    /// Looks at everything, the text of this kubeconfig too.
+    /// Looks at everything but what belongs to other clusters.
     ///
     /// Not at the settings that stay raised, which is documented: `ip_forward` and inotify's limits. Those of a link
     /// go with it.
-    pub(crate) fn take(kubeconfig: &Path) -> Self {
-        let mut state = Self { lines: BTreeSet::new(), others: others() };
+    pub(crate) fn take(cluster: &Cluster) -> Self {
+        let mut state = Self { lines: BTreeSet::new(), others: others(&cluster.name) };
         state.mounts();
         state.processes();
         state.network();
         state.groups();
-        state.files();
-        for line in fs::read_to_string(kubeconfig).unwrap_or_default().lines() {
+        state.files(cluster);
+        for line in fs::read_to_string(cluster.kubeconfig()).unwrap_or_default().lines() {
             state.add("kubeconfig", line);
         }
         state
@@ -40,12 +37,12 @@ impl HostState {
 
     /// Fails with the difference, if there is one that stays.
     ///
-    /// The kernel takes namespaces apart in its own time, and others' clusters are half there for moments.
+    /// The kernel takes namespaces apart in its own time, and other clusters are half there for moments.
     #[track_caller]
-    pub(crate) fn assert_unchanged(&self, kubeconfig: &Path, after: &str) {
-        let compare = || match self.difference(&Self::take(kubeconfig)) {
+    pub(crate) fn assert_unchanged(&self, cluster: &Cluster, after: &str) {
+        let compare = || match self.difference(&Self::take(cluster)) {
             difference if difference.is_empty() => Ok(()),
-            difference => Err(difference.join("\n")),
+            difference => Err(difference[..difference.len().min(50)].join("\n")),
         };
         let limit = std::time::Duration::from_secs(5);
         if let Err(difference) = flotilla_linux::poll::until(limit, compare, |_| false) {
@@ -109,13 +106,13 @@ impl HostState {
         }
     }
 
-    fn files(&mut self) {
-        let home = lab::real_home();
-        for name in names_in(&home.join("clusters")) {
-            self.add("cluster", name);
+    fn files(&mut self, cluster: &Cluster) {
+        if cluster.state().exists() {
+            self.add("state", cluster.state().display());
         }
-        // Other tests have homes of their own in there.
-        for name in names_in(&home).into_iter().filter(|name| !name.starts_with("test-")) {
+        // The folder of the clusters goes with the last one, whose ever that is; other tests have homes in there.
+        let is_ours = |name: &String| name != "clusters" && !name.starts_with("test-");
+        for name in names_in(&lab::real_home()).into_iter().filter(is_ours) {
             self.add("state", name);
         }
         for folder in ["/run", "/tmp", "/dev/shm", "/var/lib", "/etc"] {
@@ -150,17 +147,16 @@ pub(crate) fn groups() -> Vec<PathBuf> {
     found
 }
 
-/// The words by which the things of clusters that are not ours are known.
-fn others() -> BTreeSet<String> {
+/// The words by which the things of all clusters but this one are known.
+fn others(ours: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
-    let is_other = |cluster: &str| !cluster.starts_with(PREFIX);
     for group in groups() {
         // `/sys/fs/cgroup/cpu/flotilla/NAME-ID` and what is below.
         let Some(group) = group.iter().skip_while(|part| *part != "flotilla").nth(1) else { continue };
         let group = group.to_string_lossy();
-        if let Some((cluster, id)) = group.rsplit_once('-').filter(|(cluster, _)| is_other(cluster)) {
-            words.extend([cluster.to_owned(), id.to_owned()]);
-        }
+        words.extend(
+            group.rsplit_once('-').filter(|(cluster, _)| *cluster != ours).map(|(_, id)| id.to_owned()),
+        );
     }
     for link in Net::here().unwrap().links().unwrap() {
         let mut parts = link.alias.split('/');
@@ -168,12 +164,10 @@ fn others() -> BTreeSet<String> {
             continue;
         }
         let (Some(id), Some(cluster)) = (parts.next(), parts.next()) else { continue };
-        if is_other(cluster) {
-            words.extend([id.to_owned(), cluster.to_owned(), link.name]);
+        if cluster != ours {
+            words.extend([id.to_owned(), link.name]);
         }
     }
-    let clusters = names_in(&lab::real_home().join("clusters"));
-    words.extend(clusters.into_iter().filter(|cluster| is_other(cluster)));
     words
 }
 

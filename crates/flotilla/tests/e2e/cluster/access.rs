@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use super::network;
-use crate::lab::Cluster;
+use crate::lab::{Cluster, PATIENCE};
 
 pub(super) fn exec_and_kubectl_pass_exit_codes_on(cluster: &Cluster) {
     let output = cluster.run(&["kubectl", "--", "exec", "client", "--", "sh", "-c", "echo out; exit 42"]);
@@ -19,7 +21,7 @@ pub(super) fn a_pods_logs_are_shown(cluster: &Cluster) {
 }
 
 pub(super) fn a_port_is_forwarded(cluster: &Cluster) {
-    let mut forwarding = Background::start(cluster, &["kubectl", "--", "port-forward", "service/web", ":80"]);
+    let forwarding = Background::start(cluster, &["kubectl", "--", "port-forward", "service/web", ":80"]);
     let said = forwarding.line_with("Forwarding from 127.0.0.1:");
     let port = said.split(['-', ':']).nth(1).unwrap().trim().parse().unwrap();
     network::web_answers_at("127.0.0.1", port);
@@ -31,7 +33,7 @@ pub(super) fn the_nodes_logs_are_shown_and_followed(cluster: &Cluster) {
         let heading = logs.lines().find(|line| line.starts_with("==> ") && line.contains(part));
         assert!(heading.is_some(), "no {part} in:\n{logs}");
     }
-    let mut following = Background::start(cluster, &["logs", "-f", "-n", "1"]);
+    let following = Background::start(cluster, &["logs", "-f", "-n", "1"]);
     following.line_with("==> /var/log/flotilla/kubelet.log");
     cluster.ssh("echo a line that comes later >> /var/log/flotilla/kubelet.log");
     following.line_with("a line that comes later");
@@ -40,20 +42,28 @@ pub(super) fn the_nodes_logs_are_shown_and_followed(cluster: &Cluster) {
 /// A command that goes on until it is killed, at the latest when this is dropped.
 struct Background {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Background {
     fn start(cluster: &Cluster, args: &[&str]) -> Self {
         let mut child = cluster.command(args).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        // It ends with the command, or when nobody listens any more.
+        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { child, lines }
     }
 
     /// Waits for a line that contains this.
-    fn line_with(&mut self, text: &str) -> String {
-        let found = self.lines.by_ref().map_while(Result::ok).find(|line| line.contains(text));
-        found.unwrap_or_else(|| panic!("it ended without a word of {text:?}"))
+    fn line_with(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("no word of {text:?}: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
     }
 }
 

@@ -51,18 +51,24 @@ pub(super) fn processor_time_is_limited(cluster: &Cluster) {
         let count = text.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap();
         count.parse::<u64>().unwrap()
     };
+    // On a busy machine a round may not get as much as the node may have.
     let before = held_back();
-    cluster.ssh("for i in 1 2; do timeout 2 sh -c 'while :; do :; done' & done; wait");
-    assert!(held_back() > before, "two loops were never held back");
+    wait_until("two loops are held back", PATIENCE, || {
+        cluster.ssh("for i in 1 2; do timeout 1 sh -c 'while :; do :; done' & done; wait");
+        let now = held_back();
+        if now > before { Ok(()) } else { Err(format!("{now} times")) }
+    });
 }
 
 pub(super) fn memory_is_limited(cluster: &Cluster) {
     let limit =
         "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
     assert_eq!(cluster.ssh(limit), (2_u64 << 30).to_string());
-    let restarts = |cluster: &Cluster| {
+    // Pods that the kubelet tells of late have not been started anew.
+    let restarts = |cluster: &Cluster| -> u32 {
         let path = "{.items[*].status.containerStatuses[*].restartCount}";
-        cluster.field(&["pods", "-n", "kube-system"], path)
+        let counts = cluster.field(&["pods", "-n", "kube-system"], path);
+        counts.split_whitespace().map(|count| count.parse::<u32>().unwrap()).sum()
     };
     let before = restarts(cluster);
     cluster.apply(EATER);

@@ -35,10 +35,11 @@ pub(super) fn a_second_start_changes_nothing(cluster: &Cluster) {
         cluster.wait_for(condition, &["-n", "kube-system", &etcd]);
     }
     // What the cluster still does by itself is not the start's doing.
-    let mut last = versions(cluster);
+    let (mut last, mut quiet) = (versions(cluster), 0);
     wait_until("nothing goes on in the cluster", PATIENCE, || {
         let before = std::mem::replace(&mut last, versions(cluster));
-        if before == last { Ok(()) } else { Err(format!("{before}\n{last}")) }
+        quiet = if before == last { quiet + 1 } else { 0 };
+        if quiet == 10 { Ok(()) } else { Err(format!("{before}\n{last}")) }
     });
     let processes = processes(cluster);
     let said = cluster.start(&[]);
@@ -67,7 +68,7 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
         let server = cluster.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
         (cluster.ip(), services, node, server)
     };
-    let uids = |cluster: &Cluster| cluster.field(&["-A", "pods,nodes"], "{.items[*].metadata.uid}");
+    let uids = |cluster: &Cluster| cluster.field(&["pods,nodes"], "{.items[*].metadata.uid}");
     let before = (addresses(cluster), uids(cluster));
 
     let said = cluster.succeed(&["stop"]);

@@ -33,21 +33,19 @@ pub(super) fn the_hosts_kernel_settings_are_out_of_reach(cluster: &Cluster) {
 }
 
 pub(super) fn orphans_are_reaped(cluster: &Cluster) {
-    cluster.ssh("for i in $(seq 20); do (sleep 2.71828 >/dev/null 2>&1 &); done");
+    const ORPHAN: &str = "sleep 271828";
+    cluster.ssh(&format!("for i in $(seq 20); do ({ORPHAN} >/dev/null 2>&1 &); done"));
     let all = || cluster.ssh("ps -eo ppid=,stat=,args=");
     wait_until("the first process has adopted them", PATIENCE, || {
         let all = all();
-        let adopted =
-            all.lines().filter(|line| line.contains("sleep 2.71828") && line.trim().starts_with("1 "));
+        let adopted = all.lines().filter(|line| line.trim().starts_with("1 ") && line.ends_with(ORPHAN));
         if adopted.count() == 20 { Ok(()) } else { Err(all) }
     });
+    cluster.ssh(&format!("pkill -xf '{ORPHAN}'"));
     wait_until("they are gone, and nobody is a zombie", PATIENCE, || {
         let all = all();
-        let left = all.lines().any(|line| {
-            line.contains("2.71828")
-                || line.split_whitespace().nth(1).is_some_and(|stat| stat.starts_with('Z'))
-        });
-        if left { Err(all) } else { Ok(()) }
+        let is_zombie = |line: &str| line.split_whitespace().nth(1).is_some_and(|stat| stat.starts_with('Z'));
+        if all.lines().any(|line| line.ends_with(ORPHAN) || is_zombie(line)) { Err(all) } else { Ok(()) }
     });
 }
 
@@ -64,6 +62,6 @@ pub(super) fn kubeadm_understands_the_cluster(cluster: &Cluster) {
     let plan = cluster.ssh(&format!("kubeadm upgrade plan {}", lab::VERSION));
     let target = format!("[upgrade/versions] Target version: {}", lab::VERSION);
     assert!(plan.contains(&target), "{plan}");
-    // The health check ran in a job of its own.
-    cluster.kubectl(&["delete", "job", "-n", "kube-system", "-l", "kubeadm", "--ignore-not-found"]);
+    // Its health check ran in a job, which it leaves behind for a while.
+    cluster.kubectl(&["delete", "jobs", "-n", "kube-system", "--all"]);
 }

@@ -4,6 +4,20 @@ use super::life::status;
 use super::workloads::lines_written;
 use crate::lab::{Cluster, PATIENCE, wait_until};
 
+/// A pod that comes after the pause.
+const LATER: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: later}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: later
+    image: flotilla.test/busybox:1
+    imagePullPolicy: Never
+    command: [sh, -c, ':']
+";
+
 pub(super) fn pods_go_on_and_the_api_stands_still(cluster: &Cluster) {
     pause(cluster);
     let written = lines_written(cluster);
@@ -39,9 +53,7 @@ fn works(cluster: &Cluster) {
         (0, _) => Ok(()),
         (code, told) => Err(format!("{code}: {told}")),
     });
-    let (name, image) = ("after-pause", format!("--image={}", flotilla_testkit::image::BUSYBOX));
-    let run = ["run", name, &image, "--image-pull-policy=Never", "--restart=Never", "--", "sh", "-c", ":"];
-    wait_until("a pod is taken", PATIENCE, || cluster.try_kubectl(&run));
-    cluster.wait_for("jsonpath={.status.phase}=Succeeded", &["pod", name]);
-    cluster.kubectl(&["delete", "pod", name]);
+    wait_until("a pod is taken", PATIENCE, || cluster.try_apply(LATER));
+    cluster.wait_for("jsonpath={.status.phase}=Succeeded", &["pod/later"]);
+    cluster.kubectl(&["delete", "pod", "later"]);
 }

@@ -22,6 +22,7 @@ pub(super) fn a_terminal_is_one_in_the_node(cluster: &Cluster) {
     assert!(seen.contains("/dev/pts/"), "{seen}");
 
     let shell = Terminal::run(&cluster.command(&["ssh"]), (33, 77));
+    shell.wait_for(&format!("root@{}", cluster.name));
     shell.keys("echo it is $(stty size)\r");
     shell.wait_for("it is 33 77");
     shell.resize((20, 99));

@@ -14,7 +14,7 @@ fn ctrl_c_ends_a_start_and_says_how_to_go_on() {
     start.signal(Signal::INT);
     let (status, last) = start.finish();
     assert_eq!(status, 130, "{last}");
-    assert!(last["data"]["advice"].as_str().unwrap().contains("flotilla start"), "{last}");
+    assert!(last["data"]["advice"].as_str().unwrap().contains("run the same command again"), "{last}");
 
     cluster.start(&[]);
     assert_works(&cluster, "sleeper");

@@ -55,10 +55,12 @@ fn a_node_goes_down_in_order() {
     cluster.start(&[]);
     run_pod(&cluster, "sleeper", "");
     cluster.succeed(&["stop"]);
-    let log =
-        std::fs::read_to_string(cluster.state().join(format!("nodes/{}/var/log/init.log", cluster.name)));
+    let log = std::fs::read_to_string(
+        cluster.state().join(format!("nodes/{}/var/log/flotilla/init.log", cluster.name)),
+    );
     let log = log.unwrap();
     let at = |text: &str| log.rfind(text).unwrap_or_else(|| panic!("no {text:?} in the log:\n{log}"));
-    let order = [at("kubelet"), at("ending"), at("containerd")];
+    let order =
+        ["the node goes down", "kubelet: ended", "ending", "containerd: ended", "the node is down"].map(at);
     assert!(order.is_sorted(), "{log}");
 }

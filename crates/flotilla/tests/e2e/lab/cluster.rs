@@ -83,9 +83,12 @@ impl Cluster {
     }
 
     pub(crate) fn apply(&self, yaml: &str) {
+        self.try_apply(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    }
+
+    pub(crate) fn try_apply(&self, yaml: &str) -> Result<String, String> {
         let args = ["kubectl", "--", "apply", "-f", "-"];
-        let output = feed(&mut self.command(&args), yaml.as_bytes());
-        text_of(&args, &output).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+        text_of(&args, &feed(&mut self.command(&args), yaml.as_bytes()))
     }
 
     /// `kubectl wait --for=…`, with patience.
