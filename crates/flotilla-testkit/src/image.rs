@@ -1,5 +1,6 @@
 //! An image with a shell, made on the spot: there is no registry to get one from.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -98,8 +99,11 @@ fn descriptor(kind: &str, content: &[u8]) -> Value {
 }
 
 fn digest(content: &[u8]) -> String {
-    let hex: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    let mut text = "sha256:".to_owned();
+    for byte in Sha256::digest(content) {
+        write!(text, "{byte:02x}").expect("a string takes it");
+    }
+    text
 }
 
 fn bytes(value: &Value) -> Vec<u8> {

@@ -25,6 +25,8 @@ pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
     pub(super) wait: BTreeSet<Condition>,
     version: bool,
+    /// How many nodes, if that was said.
+    count: Option<u32>,
     sizes: Sizes,
 }
 
@@ -111,7 +113,7 @@ impl Wanted {
             feature_gates,
             nodes,
         };
-        Ok(Self { spec, wait, version: version.is_some(), sizes: Sizes { cpus, memory, disk } })
+        Ok(Self { spec, wait, version: version.is_some(), count: args.nodes, sizes: Sizes { cpus, memory, disk } })
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
@@ -136,6 +138,10 @@ impl Wanted {
                 !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
             ),
             ("feature gates", !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates),
+            (
+                "number of nodes; `flotilla node add` and `node delete` change it",
+                self.count.is_some_and(|count| usize::try_from(count) != Ok(known.nodes.len())),
+            ),
             ("API server names", !asked.api_server.is_empty() && asked.api_server != known.api_server),
         ];
         if let Some((what, _)) = differs.into_iter().find(|(_, differs)| *differs) {

@@ -37,6 +37,7 @@ pub(super) fn capacity_is_the_limits(cluster: &Cluster) {
     assert!(described.lines().any(|line| line.split_whitespace().eq(["memory:", "2Gi"])), "{described}");
 }
 
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(super) fn processor_time_is_limited(cluster: &Cluster) {
     let quota =
         "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";

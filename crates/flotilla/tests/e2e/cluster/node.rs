@@ -41,7 +41,7 @@ pub(super) fn orphans_are_reaped(cluster: &Cluster) {
         let adopted = all.lines().filter(|line| line.trim().starts_with("1 ") && line.ends_with(ORPHAN));
         if adopted.count() == 20 { Ok(()) } else { Err(all) }
     });
-    cluster.ssh(&format!("pkill -xf '{ORPHAN}'"));
+    cluster.ssh(&format!("ps -eo pid=,args= | awk '/[0-9] {ORPHAN}$/ {{ print $1 }}' | xargs kill"));
     wait_until("they are gone, and nobody is a zombie", PATIENCE, || {
         let all = all();
         let is_zombie = |line: &str| line.split_whitespace().nth(1).is_some_and(|stat| stat.starts_with('Z'));

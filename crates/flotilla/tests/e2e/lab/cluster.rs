@@ -130,6 +130,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    #[expect(clippy::print_stdout, reason = "the harness shows it with the failure")]
     fn drop(&mut self) {
         let failed = std::thread::panicking();
         if failed {
