@@ -75,8 +75,10 @@ impl EngineError {
 
 impl Explain for EngineError {
     fn code(&self) -> Code {
+        if self.is_interruption() {
+            return Code { name: "INTERRUPTED", exit_status: 130 };
+        }
         let (name, exit_status) = match self {
-            error if error.is_interruption() => ("INTERRUPTED", 130),
             Self::Spec(errors) => return errors.first().map_or(USAGE, |error| spec_code(error.kind())),
             Self::Host(findings) => match findings.first() {
                 Some(finding) => (finding.code, finding.exit_status),

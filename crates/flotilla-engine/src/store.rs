@@ -32,9 +32,8 @@ pub enum WhenBusy {
 
 /// The right to change a cluster.
 #[derive(Debug)]
-pub struct ClusterLock {
-    _lock: FileLock,
-}
+#[expect(dead_code, reason = "held for what its end does")]
+pub struct ClusterLock(FileLock);
 
 impl ClusterStore {
     /// The clusters of a state folder. Nothing is made until one is saved.
@@ -132,14 +131,14 @@ impl ClusterStore {
         let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
         let path = || Ok::<_, EngineError>(self.make_folder(name)?.join(LOCK));
-        let _lock = match busy {
+        let lock = match busy {
             WhenBusy::Wait => FileLock::acquire_unless(&path()?, &holder, cancel, on_wait)?,
             WhenBusy::Fail => FileLock::try_acquire(&path()?, &holder)?
                 .map_err(|holder| EngineError::Busy { cluster: name.clone(), holder })?,
         };
         // Its last holder may have deleted the cluster, folder and all.
         self.make_folder(name)?;
-        Ok(ClusterLock { _lock })
+        Ok(ClusterLock(lock))
     }
 
     fn make_folder(&self, name: &ClusterName) -> Result<PathBuf, EngineError> {

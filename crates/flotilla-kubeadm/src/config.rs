@@ -35,7 +35,7 @@ pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
 }
 
 /// The configuration of `kubeadm join` for a worker.
-pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: String) -> String {
+pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String {
     yaml::document(&json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",

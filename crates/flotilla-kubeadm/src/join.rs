@@ -77,7 +77,7 @@ async fn kubeadm_join(
             "certificate-authority-data": credentials.authority,
         }}],
     });
-    let configuration = config::render_join(cluster, node, token.text());
+    let configuration = config::render_join(cluster, node, &token.text());
     for (path, content) in [(DISCOVERY, yaml::document(&discovery)), (CONFIG, configuration)] {
         let put = machine.exec().put(path, 0o600, content.as_bytes()).await;
         put.map_err(in_node("write kubeadm's configuration", machine))?;

@@ -71,7 +71,8 @@ impl Missing {
         node: &Node,
         machine: &dyn Machine,
     ) -> Result<Self, BootstrapError> {
-        let (found, files) = tokio::join!(Found::look(client, node), missing_files(machine));
+        // On the heap: seven questions at once make a large future.
+        let (found, files) = tokio::join!(Box::pin(Found::look(client, node)), missing_files(machine));
         let mut parts = found.map_err(cannot("look at the cluster"))?.missing(cluster, node);
         parts.extend(files?);
         Ok(Self(parts))

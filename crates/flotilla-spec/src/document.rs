@@ -4,14 +4,12 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
+use crate::error::Place;
 use crate::model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec};
 use crate::{ClusterName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, SpecError, text};
 
-const API_VERSION: &str = "flotilla.dev/v1";
-const KIND: &str = "Cluster";
-
-/// How much of a bad line is shown.
-const SHOWN: usize = 80;
+pub(crate) const API_VERSION: &str = "flotilla.dev/v1";
+pub(crate) const KIND: &str = "Cluster";
 
 /// A cluster as it stands in a file. The model has no `apiVersion`, and may change where this may not.
 #[derive(Serialize, Deserialize)]
@@ -90,12 +88,10 @@ pub(crate) fn read(text: &str) -> Result<ClusterSpec, SpecError> {
 
 fn malformed(text: &str, error: &serde_saphyr::Error) -> SpecError {
     let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
-    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
-    let bad_line = text.lines().nth(index).unwrap_or_default().trim();
     SpecError::Malformed {
         line,
         column,
-        text: bad_line.chars().filter(|char| !char.is_control()).take(SHOWN).collect(),
+        text: Place::line_of(text, line),
         problem: UserMessageFormatter.format_message(error).into_owned(),
     }
 }
@@ -183,7 +179,7 @@ nodes:
           role: control-plane
           cpus: no-limit
           memory: no-limit
-          power: running
+          state: running
         ");
     }
 
@@ -216,12 +212,12 @@ nodes:
           cpus: 2
           memory: 3Gi
           disk: 20Gi
-          power: running
+          state: running
         - name: demo-m02
           role: worker
           cpus: no-limit
           memory: max
-          power: stopped
+          state: stopped
         "#);
     }
 

@@ -1,5 +1,7 @@
 //! What can be wrong with a wanted cluster.
 
+use std::fmt;
+
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::extra::KUBEADM_KEYS;
@@ -93,6 +95,60 @@ pub enum SpecError {
     Kind { given: String, known: &'static str },
     #[error("line {line}, column {column} (`{text}`): {problem}")]
     Malformed { line: u64, column: u64, text: String, problem: String },
+
+    #[error("{problem}")]
+    Syntax { problem: String },
+    #[error("the key {key:?} is missing")]
+    MissingKey { key: &'static str },
+    #[error("{given:?} is not a key here: these are {known}")]
+    UnknownKey { given: String, known: String, nearest: Option<String> },
+    #[error("{given:?} is not a {what}: these are {known}")]
+    UnknownWord { what: &'static str, given: String, known: String, nearest: Option<String> },
+    #[error("here should be {wanted}")]
+    Shape { wanted: &'static str },
+    #[error("{given:?} is not a whole number from 1 to {most}")]
+    Number { given: String, most: u32 },
+    #[error("a node that has a name cannot be counted")]
+    NameAndCount,
+    #[error("node {node} would be a second control plane, and that is not supported yet")]
+    SecondControlPlane { node: NodeName },
+    #[error("the control plane {node} cannot be stopped while other nodes run")]
+    StoppedControlPlane { node: NodeName },
+    /// The place is part of the text: an error stands for itself in a list of many.
+    #[error("{place}: {error}")]
+    At { place: Place, error: Box<SpecError> },
+}
+
+/// Where in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    file: String,
+    line: u64,
+    column: u64,
+    /// The line itself.
+    text: String,
+}
+
+impl Place {
+    /// How much of a line is shown.
+    const SHOWN: usize = 80;
+
+    pub(crate) fn new(file: &str, text: &str, line: u64, column: u64) -> Self {
+        Self { file: file.to_owned(), line, column, text: Self::line_of(text, line) }
+    }
+
+    /// A line, as it can be shown.
+    pub(crate) fn line_of(text: &str, line: u64) -> String {
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let line = text.lines().nth(index).unwrap_or_default().trim();
+        line.chars().filter(|char| !char.is_control()).take(Self::SHOWN).collect()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{} (`{}`)", self.file, self.line, self.column, self.text)
+    }
 }
 
 /// What an exit status is chosen by.
@@ -108,6 +164,10 @@ pub enum SpecErrorKind {
 }
 
 impl SpecError {
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self::At { place, error: Box::new(self) }
+    }
+
     pub fn kind(&self) -> SpecErrorKind {
         match self {
             Self::Cores { .. } => SpecErrorKind::Cores,
@@ -117,7 +177,21 @@ impl SpecError {
             | Self::NoControlPlane
             | Self::ApiVersion { .. }
             | Self::Kind { .. }
-            | Self::Malformed { .. } => SpecErrorKind::Config,
+            | Self::Malformed { .. }
+            | Self::Syntax { .. }
+            | Self::MissingKey { .. }
+            | Self::UnknownKey { .. }
+            | Self::UnknownWord { .. }
+            | Self::Shape { .. }
+            | Self::Number { .. }
+            | Self::NameAndCount
+            | Self::SecondControlPlane { .. }
+            | Self::StoppedControlPlane { .. } => SpecErrorKind::Config,
+            // What is wrong in a file is the file's fault, except where it is the host that is too small.
+            Self::At { error, .. } => match error.kind() {
+                SpecErrorKind::Usage => SpecErrorKind::Config,
+                kind => kind,
+            },
             _ => SpecErrorKind::Usage,
         }
     }
@@ -126,6 +200,12 @@ impl SpecError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
+            Self::UnknownKey { nearest: Some(nearest), .. } | Self::UnknownWord { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
+            Self::NameAndCount => Some("leave out `name`: counted nodes are named by the cluster and their number".to_owned()),
+            Self::StoppedControlPlane { .. } => Some("stop the other nodes as well, or let it run".to_owned()),
+            Self::At { error, .. } => error.hint(),
             Self::UnknownComponent { nearest: Some(nearest), .. } => Some(format!("try `{nearest}`")),
             Self::Size { .. } => {
                 Some("a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)".to_owned())

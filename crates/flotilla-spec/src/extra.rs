@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::network::parse_range;
+use crate::text::edit_distance;
 use crate::{SpecError, text};
 
 /// The key of kubeadm's that sets the pod subnet.
@@ -203,21 +204,6 @@ fn is_gate_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// How many letters must be put in, taken out or replaced to make one of the other (Levenshtein).
-fn edit_distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (above, one) in one.chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (column, other) in other.chars().enumerate() {
-            let replaced = diagonal + usize::from(one != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[row.len() - 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,15 +261,6 @@ mod tests {
             ("e", None),
         ] {
             assert_eq!(Component::nearest_to(given), nearest, "{given}");
-        }
-    }
-
-    #[test]
-    fn edits_are_counted() {
-        for (one, other, distance) in [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("ab", "ba", 2)]
-        {
-            assert_eq!(edit_distance(one, other), distance);
-            assert_eq!(edit_distance(other, one), distance);
         }
     }
 

@@ -4,9 +4,11 @@
 //! routes) it is given. Every value is checked when it is parsed, wherever it comes from; what only shows
 //! when values meet each other or the host is found by [`ClusterSpec::check`], all at once.
 
+pub mod change;
 mod document;
 pub mod error;
 pub mod extra;
+pub mod file;
 pub mod model;
 pub mod name;
 pub mod network;
@@ -15,8 +17,10 @@ pub mod registration;
 mod text;
 pub mod version;
 
+pub use change::Change;
 pub use error::{SpecError, SpecErrorKind};
 pub use extra::{Component, ExtraOption, FeatureGates};
+pub use file::ClusterFile;
 pub use model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec, Role, WantedPower};
 pub use name::{ClusterName, NodeName};
 pub use network::{NetworkSpec, RangeUse};

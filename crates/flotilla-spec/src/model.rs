@@ -95,7 +95,8 @@ pub struct NodeSpec {
     pub labels: Labels,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    #[serde(default)]
+    // Files of the first versions say `power`.
+    #[serde(default, rename = "state", alias = "power")]
     pub power: WantedPower,
 }
 

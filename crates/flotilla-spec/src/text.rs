@@ -1,4 +1,4 @@
-//! Serde for values that are written as one piece of text.
+//! Serde for values that are written as one piece of text, and what text may have been meant.
 //!
 //! An error of serde has no room for a hint beside its text, so the hint is put behind it.
 
@@ -81,5 +81,34 @@ impl<'de, T> Visitor<'de> for Optional<T> {
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
         parsed_or_number(deserializer, self.0).map(Some)
+    }
+}
+
+/// How many letters must be put in, taken out or replaced to make one of the other (Levenshtein).
+pub(crate) fn edit_distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (above, one) in one.chars().enumerate() {
+        let mut diagonal = above;
+        row[0] = above + 1;
+        for (column, other) in other.chars().enumerate() {
+            let replaced = diagonal + usize::from(one != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[row.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (one, other, distance) in [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+        {
+            assert_eq!(edit_distance(one, other), distance);
+            assert_eq!(edit_distance(other, one), distance);
+        }
     }
 }

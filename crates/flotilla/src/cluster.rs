@@ -85,11 +85,6 @@ impl<'a> Cx<'a> {
         self.runtime.block_on(work)
     }
 
-    pub(crate) fn host_size(&self) -> HostSize {
-        let host = host_size();
-        HostSize { cpus: host.cpus, memory: host.memory }
-    }
-
     /// What the host lacks, and what is well.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         self.wait(self.driver.examine())
@@ -142,20 +137,26 @@ impl<'a> Cx<'a> {
         self.require_root()?;
         Ok(self.store.get(&self.name)?)
     }
+}
 
-    /// A node by its full or short name; the primary one if none is named.
-    pub(crate) fn node(&self, cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
-        let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
-        let primary = cluster.spec.primary().name.clone();
-        let is_it =
-            |name: &NodeName, wanted: &str| name.as_ref() == wanted || name.short(cluster.name()) == wanted;
-        let name = match wanted {
-            None => Some(&primary),
-            Some(wanted) => cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name, wanted)),
-        };
-        let name = name.ok_or_else(|| missing(wanted.unwrap_or_default()))?;
-        Ok(cluster.node(name).ok_or_else(|| missing(name.as_ref()))?)
-    }
+/// How large this host is.
+pub(crate) fn this_host() -> HostSize {
+    let host = host_size();
+    HostSize { cpus: host.cpus, memory: host.memory }
+}
+
+/// A node by its full or short name; the primary one if none is named.
+pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
+    let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
+    let primary = cluster.spec.primary().name.clone();
+    let is_it =
+        |name: &NodeName, wanted: &str| name.as_ref() == wanted || name.short(cluster.name()) == wanted;
+    let name = match wanted {
+        None => Some(&primary),
+        Some(wanted) => cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name, wanted)),
+    };
+    let name = name.ok_or_else(|| missing(wanted.unwrap_or_default()))?;
+    Ok(cluster.node(name).ok_or_else(|| missing(name.as_ref()))?)
 }
 
 /// The findings that make it impossible to go on.

@@ -36,10 +36,10 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Unpause(args) => pause::unpause(&cx()?, &args).map(done),
         Command::Node(command) => node::run(&cx()?, command),
         Command::Kubectl(args) => kubectl::run(&cx()?, args).map(done),
-        Command::Ssh(args) => ssh::run(&cx()?, args).map(done),
+        Command::Ssh(args) => ssh::run(&cx()?, &args).map(done),
         Command::Logs(args) => logs::run(&cx()?, &args).map(done),
         Command::Ip(args) => ip::run(&cx()?, &args).map(done),
-        Command::Doctor(_) => doctor::run(&cx()?),
+        Command::Doctor(_) => Ok(doctor::run(&cx()?)),
         Command::UpdateContext(_) => update_context::run(&cx()?).map(done),
         Command::Bundle(command) => bundle::run(command, screen).map(done),
         Command::Version(args) => {

@@ -25,3 +25,7 @@ mod host_state;
 mod interruption;
 #[path = "e2e/lab.rs"]
 mod lab;
+#[path = "e2e/neighbours.rs"]
+mod neighbours;
+#[path = "e2e/nodes.rs"]
+mod nodes;

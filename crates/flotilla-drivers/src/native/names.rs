@@ -56,7 +56,9 @@ fn short_hash(parts: &[&[u8]]) -> String {
         hash.update(part);
         hash.update([0]);
     }
-    hash.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = hash.finalize();
+    let first = digest.first_chunk().expect("a digest has 32 bytes");
+    format!("{:08x}", u32::from_be_bytes(*first))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The engine on fakes: what it plans, in what order it does it, and that it gets there whatever goes wrong.
 
+#![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
+
 mod converge;
 mod error;
 mod faults;

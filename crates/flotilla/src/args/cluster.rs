@@ -253,8 +253,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         let unit = match &rest[digits..unit_end] {
             "ms" => Duration::from_millis(1),
             "s" => Duration::from_secs(1),
-            "m" => Duration::from_secs(60),
-            "h" => Duration::from_secs(3600),
+            "m" => Duration::from_mins(1),
+            "h" => Duration::from_hours(1),
             _ => return Err(bad()),
         };
         total = unit.checked_mul(number).and_then(|part| total.checked_add(part)).ok_or_else(bad)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::cluster::{IpArgs, LockArgs, LogsArgs, SshArgs, StatusArgs, parse_duration};
-use super::{OutputArgs, Output};
+use super::{Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::args::IpArgs;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &IpArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let node = cx.node(&cluster, args.node.as_deref())?;
+    let node = node_of(&cluster, args.node.as_deref())?;
     if cx.screen.is_json() {
         cx.screen.json(&json!({"name": node.spec.name.as_ref(), "ip": node.address}));
     } else {

@@ -4,7 +4,7 @@ use flotilla_engine::EngineError;
 use flotilla_engine::port::{Attach, DriverError};
 
 use crate::args::LogsArgs;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 
 /// PID 1's own logs and those of the containers in kube-system.
@@ -13,7 +13,7 @@ const FILES: &str = "/var/log/flotilla/*.log /var/log/pods/kube-system_*/*/*.log
 /// The node's own `tail` takes our place.
 pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let node = cx.node(&cluster, args.node.as_deref())?;
+    let node = node_of(&cluster, args.node.as_deref())?;
     let machine = cx.wait(cx.engine().machine(&cx.name, &node.spec.name))?;
     let follow = if args.follow { "-F" } else { "" };
     // The pattern of a log that is not there stands for itself.

@@ -12,7 +12,7 @@ use flotilla_engine::Cluster;
 use flotilla_spec::NodeName;
 
 use crate::args::NodeCommand;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, node_of};
 use crate::commands::{ip, logs, ssh, status};
 use crate::failure::Failure;
 
@@ -26,16 +26,16 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
         NodeCommand::List(args) => list::run(cx, &args).map(done),
         NodeCommand::Status(args) => status::run(cx, &args),
         NodeCommand::Ip(args) => ip::run(cx, &args).map(done),
-        NodeCommand::Ssh(args) => ssh::run(cx, args).map(done),
+        NodeCommand::Ssh(args) => ssh::run(cx, &args).map(done),
         NodeCommand::Logs(args) => logs::run(cx, &args).map(done),
     }
 }
 
 /// The nodes' full names; one that the cluster does not have is an error.
-fn names(cx: &Cx, cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, Failure> {
+fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, Failure> {
     let mut names = Vec::new();
     for wanted in wanted {
-        let name = cx.node(cluster, Some(wanted))?.spec.name;
+        let name = node_of(cluster, Some(wanted))?.spec.name;
         if !names.contains(&name) {
             names.push(name);
         }

@@ -16,7 +16,7 @@ use flotilla_spec::{ClusterName, ClusterSpec, WantedPower};
 use serde_json::json;
 
 use crate::args::StartArgs;
-use crate::cluster::{Cx, fatal};
+use crate::cluster::{Cx, fatal, this_host};
 use crate::failure::Failure;
 use crate::screen::Screen;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
     let wait = Wait { conditions: wanted.wait.clone(), limit: args.wait_timeout };
-    let problems = wanted.spec.check(&cx.host_size());
+    let problems = wanted.spec.check(&this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
@@ -129,16 +129,13 @@ fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
 }
 
 fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
-    let plan = match cx.store.load(&cx.name)? {
-        Some(known) => {
-            let mut cluster = Cluster { spec: spec.clone(), ..known };
-            want_running(&mut cluster);
-            cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?
-        }
-        None => {
-            let cluster = new_cluster(cx, spec.clone(), String::new())?;
-            plan::start(&cluster, &Observed::nothing(), &wait.conditions)
-        }
+    let plan = if let Some(known) = cx.store.load(&cx.name)? {
+        let mut cluster = Cluster { spec: spec.clone(), ..known };
+        want_running(&mut cluster);
+        cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?
+    } else {
+        let cluster = new_cluster(cx, spec.clone(), String::new())?;
+        plan::start(&cluster, &Observed::nothing(), &wait.conditions)
     };
     let steps: Vec<_> =
         plan.steps.iter().map(|step| json!({"name": step.name, "title": step.title})).collect();

@@ -11,7 +11,7 @@ use flotilla_kubeadm::kubeconfig::State;
 use flotilla_spec::{Role, WantedPower};
 
 use crate::args::{LayoutArg, StatusArgs};
-use crate::cluster::Cx;
+use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 use crate::screen::fill_in;
 
@@ -20,7 +20,7 @@ use shape::{ClusterStatus, NodeStatus};
 /// Reads, never waits for a lock, changes nothing.
 pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
     let cluster = cx.cluster()?;
-    let only = args.node.as_deref().map(|node| cx.node(&cluster, Some(node))).transpose()?;
+    let only = args.node.as_deref().map(|node| node_of(&cluster, Some(node))).transpose()?;
     let machines = cx.wait(cx.engine().machines(&cx.name))?;
     let mut nodes = Vec::new();
     for spec in &cluster.spec.nodes {

@@ -168,11 +168,16 @@ mod tests {
         (terminal, bars)
     }
 
-    /// What is on the screen after the next tick, with every spinner in the same place.
+    /// What is on the screen after the next tick, with every spinner in the same place and without the time so far.
     fn seen(terminal: &InMemoryTerm, bars: &Bars) -> String {
         bars.whole.force_draw();
         let spinning = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c);
-        terminal.contents().replace(spinning, "⠿")
+        let shown = terminal.contents().replace(spinning, "⠿");
+        let around_the_time = |(before, after)| Some((before, str::split_once(after, ", ")?.1));
+        match shown.split_once("%  ").and_then(around_the_time) {
+            Some((before, after)) => format!("{before}%  [TIME], {after}"),
+            None => shown,
+        }
     }
 
     fn start(bars: &Bars, step: &str, title: &str, minutes: u32) {
@@ -210,7 +215,7 @@ mod tests {
         ✓ userland (1 min 35 s)
         warning: apt has another version of bash
         ⠿ kubernetes v1.37.1: 412/1648 packages k8s.io/apiserver/pkg/server
-        ━━━━━━━━━━━━╸─────────────────  40%  0.0 s, about 4 min left
+        ━━━━━━━━━━━━╸─────────────────  40%  [TIME], about 4 min left
         ");
         bars.clear();
         insta::assert_snapshot!(seen(&terminal, &bars), @"

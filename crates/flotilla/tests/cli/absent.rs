@@ -97,9 +97,9 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
 fn damaged_home() -> Home {
     let home = home();
     let folder = home.state().join("clusters/broken");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("cluster.yaml"), "apiVersion: flotilla.dev/v1\nkind: Clus").unwrap();
-    fs::write(folder.join("state.json"), "{").unwrap();
+    fs::create_dir_all(&folder).expect("a folder in the home");
+    fs::write(folder.join("cluster.yaml"), "apiVersion: flotilla.dev/v1\nkind: Clus").expect("a file");
+    fs::write(folder.join("state.json"), "{").expect("a file");
     home
 }
 

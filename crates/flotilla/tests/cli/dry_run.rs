@@ -7,7 +7,7 @@ use super::{home, may_be_root};
 fn plan(ran: &Ran) -> String {
     const BEFORE: &str = "making the network ";
     let (before, after) = ran.stdout.split_once(BEFORE).unwrap_or_else(|| panic!("no network in {ran}"));
-    let (subnet, after) = after.split_once('\n').unwrap();
+    let (subnet, after) = after.split_once('\n').expect("the line ends");
     assert!(subnet.starts_with("10.213.") && subnet.ends_with(".0/24"), "{subnet}");
     format!("{before}{BEFORE}[SUBNET]\n{after}")
 }

@@ -22,20 +22,20 @@ struct Nobody {
 
 impl Nobody {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a folder for the program");
         if !flotilla_testkit::is_root() {
             return Self { home: home(), prefix: Vec::new(), _folder: folder };
         }
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
         let program = folder.path().join("flotilla");
-        fs::copy(env!("CARGO_BIN_EXE_flotilla"), &program).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_flotilla"), &program).expect("a copy of the program");
         let home = Home::new("setpriv");
-        chown(home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("root may give it away");
         let prefix = vec![
             format!("--reuid={NOBODY}"),
             format!("--regid={NOBODY}"),
             "--clear-groups".into(),
-            program.to_str().unwrap().into(),
+            program.display().to_string(),
         ];
         Self { home, prefix, _folder: folder }
     }

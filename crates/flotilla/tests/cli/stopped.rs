@@ -32,9 +32,9 @@ fn stopped_home() -> Option<Home> {
     }
     let home = home();
     let folder = home.state().join("clusters/demo");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("cluster.yaml"), SPEC).unwrap();
-    fs::write(folder.join("state.json"), STATE).unwrap();
+    fs::create_dir_all(&folder).expect("a folder in the home");
+    fs::write(folder.join("cluster.yaml"), SPEC).expect("a file");
+    fs::write(folder.join("state.json"), STATE).expect("a file");
     Some(home)
 }
 

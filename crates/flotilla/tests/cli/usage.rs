@@ -5,13 +5,13 @@ use super::home;
 #[test]
 fn an_unknown_command_gets_a_suggestion() {
     let home = home();
-    assert_snapshot!(home.run(["bundel"]), @"
+    assert_snapshot!(home.run(["strat"]), @"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error: unrecognized subcommand 'bundel'
+    error: unrecognized subcommand 'strat'
 
-      tip: a similar subcommand exists: 'bundle'
+      tip: some similar subcommands exist: 'status', 'start'
 
     Usage: flotilla [OPTIONS] <COMMAND>
 

@@ -16,7 +16,7 @@ mod kubeconfig;
 #[path = "cluster/life.rs"]
 mod life;
 #[path = "cluster/network.rs"]
-mod network;
+pub(crate) mod network;
 #[path = "cluster/node.rs"]
 mod node;
 #[path = "cluster/pause.rs"]
@@ -31,7 +31,7 @@ mod shell;
 mod workloads;
 
 /// What a part of a test is called, and what it does.
-type Part = (&'static str, fn(&Cluster));
+pub(crate) type Part = (&'static str, fn(&Cluster));
 
 #[test]
 #[ignore = "needs root and a bundle"]
@@ -95,7 +95,7 @@ fn a_cluster_is_as_its_flags_say() {
 
 /// Runs all parts and tells which failed; what they said is above.
 #[expect(clippy::print_stdout, reason = "what is said between two headings belongs to the first")]
-fn run(cluster: &Cluster, parts: &[Part]) {
+pub(crate) fn run(cluster: &Cluster, parts: &[Part]) {
     let mut failed = Vec::new();
     for (name, part) in parts {
         println!("---- {name}");

@@ -5,7 +5,7 @@ mod deletion;
 #[path = "faults/interrupted.rs"]
 mod interrupted;
 #[path = "faults/kernel.rs"]
-mod kernel;
+pub(crate) mod kernel;
 #[path = "faults/killed.rs"]
 mod killed;
 #[path = "faults/links.rs"]
@@ -86,7 +86,7 @@ spec:
 }
 
 /// An image that is in every bundle and does nothing.
-fn pause_image() -> String {
+pub(crate) fn pause_image() -> String {
     let manifest: Value =
         serde_json::from_slice(&fs::read(lab::bundle().join("manifest.json")).unwrap()).unwrap();
     let images = manifest["images"].as_array().unwrap().iter().map(|image| image.as_str().unwrap());
@@ -94,7 +94,7 @@ fn pause_image() -> String {
 }
 
 /// What a command said, and how it ended.
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("{}\n{stdout}{stderr}", output.status)
 }

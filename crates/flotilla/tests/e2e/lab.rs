@@ -33,6 +33,16 @@ pub(crate) fn flotilla(home: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// The same command in the network and with the mounts of a process. Its input is empty unless set.
+#[expect(clippy::disallowed_methods, reason = "as above")]
+pub(crate) fn entering(process: u32, command: &Command) -> Command {
+    let mut entering = Command::new("nsenter");
+    entering.args(["-t", &process.to_string(), "-n", "-m", "--"]).arg(command.get_program());
+    entering.args(command.get_args()).stdin(Stdio::null());
+    entering.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    entering
+}
+
 /// Runs it to its end.
 pub(crate) fn run(home: &Path, args: &[&str]) -> Output {
     flotilla(home, args).output().unwrap()

@@ -7,7 +7,7 @@ use flotilla_spec::{NodeName, NodeSpec, Role};
 use serde_json::json;
 
 use crate::args::NodeAddArgs;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, this_host};
 use crate::commands::start::wait;
 use crate::failure::Failure;
 
@@ -18,13 +18,14 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let added = add(cx, &mut cluster, args, &node)?;
-    let problems = cluster.spec.check(&cx.host_size());
+    let problems = cluster.spec.check(&this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
     cx.store.save(&cluster)?;
     cx.wait(cx.engine().start(&cluster, &wait::default()))?;
-    let value = json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
+    let value =
+        json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || format!("{} joined cluster {}", super::joined(&added), cx.name));
     Ok(())
 }
@@ -51,7 +52,12 @@ fn wanted(args: &NodeAddArgs) -> Result<NodeSpec, Failure> {
 }
 
 /// Puts the nodes into the spec and hands out their numbers. Gives their names.
-fn add(cx: &Cx, cluster: &mut Cluster, args: &NodeAddArgs, node: &NodeSpec) -> Result<Vec<NodeName>, Failure> {
+fn add(
+    cx: &Cx,
+    cluster: &mut Cluster,
+    args: &NodeAddArgs,
+    node: &NodeSpec,
+) -> Result<Vec<NodeName>, Failure> {
     let given = args.node.as_ref().or(args.name.as_ref());
     let prefix = cluster.spec.network.node_pod_prefix;
     let mut added = Vec::new();

@@ -10,13 +10,16 @@ use crate::cluster::Cx;
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
-    super::names(cx, &cx.cluster()?, &args.nodes)?;
+    super::names(&cx.cluster()?, &args.nodes)?;
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node delete", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let names = super::names(cx, &cluster, &args.nodes)?;
-    let control_planes =
-        cluster.spec.nodes.iter().filter(|node| node.role == Role::ControlPlane && !names.contains(&node.name));
+    let names = super::names(&cluster, &args.nodes)?;
+    let control_planes = cluster
+        .spec
+        .nodes
+        .iter()
+        .filter(|node| node.role == Role::ControlPlane && !names.contains(&node.name));
     if control_planes.count() == 0 {
         return Err(EngineError::LastControlPlane { cluster: cx.name.clone() }.into());
     }
@@ -29,7 +32,8 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
     }
     cx.store.save(&cluster)?;
     cx.wait(cx.engine().driver.ensure_routes(&cluster)).map_err(EngineError::from)?;
-    let value = json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
+    let value =
+        json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || {
         let verb = if names.len() > 1 { "are" } else { "is" };
         format!("{} {verb} deleted", super::joined(&names))

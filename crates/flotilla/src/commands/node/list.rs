@@ -59,11 +59,13 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
         }
         (None, NodeListOutput::Json) => cx.screen.json(&rows),
         (None, NodeListOutput::Text) => {
-            let lines = rows.into_iter().map(|row| vec![row.name, row.ip, row.role.into(), row.status.into()]);
+            let lines =
+                rows.into_iter().map(|row| vec![row.name, row.ip, row.role.into(), row.status.into()]);
             cx.screen.line(&table(&["NAME", "IP", "ROLE", "STATUS"], lines));
         }
         (None, NodeListOutput::Wide) => {
-            let heading = ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY", "PODS", "LABELS", "TAINTS"];
+            let heading =
+                ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY", "PODS", "LABELS", "TAINTS"];
             let lines = rows.into_iter().map(|row| {
                 vec![
                     row.name,

@@ -11,11 +11,11 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     let wanted: Vec<String> = args.nodes.iter().chain(&args.name).cloned().collect();
-    super::names(cx, &cx.cluster()?, &wanted)?;
+    super::names(&cx.cluster()?, &wanted)?;
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let mut names = super::names(cx, &cluster, &wanted)?;
+    let mut names = super::names(&cluster, &wanted)?;
     if args.all {
         names = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
     }

@@ -9,11 +9,11 @@ use crate::cluster::Cx;
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), Failure> {
-    super::names(cx, &cx.cluster()?, &args.nodes)?;
+    super::names(&cx.cluster()?, &args.nodes)?;
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node stop", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let names = super::names(cx, &cluster, &args.nodes)?;
+    let names = super::names(&cluster, &args.nodes)?;
     for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
         node.power = WantedPower::Stopped;
     }

@@ -48,9 +48,11 @@ impl Wanted {
         let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
         let kubernetes_version =
             parsed(&mut problems, Some(version.unwrap_or(newest)), str::parse::<KubernetesVersion>);
-        let mut network = NetworkSpec::default();
-        network.subnet = parsed(&mut problems, args.subnet.as_deref(), parse_range);
-        network.pod_subnet = parsed(&mut problems, args.pod_subnet.as_deref(), parse_range);
+        let mut network = NetworkSpec {
+            subnet: parsed(&mut problems, args.subnet.as_deref(), parse_range),
+            pod_subnet: parsed(&mut problems, args.pod_subnet.as_deref(), parse_range),
+            ..NetworkSpec::default()
+        };
         let services = args.service_cluster_ip_range.as_deref();
         if let Some(range) = parsed(&mut problems, services, parse_range) {
             network.service_subnet = range;
@@ -113,7 +115,13 @@ impl Wanted {
             feature_gates,
             nodes,
         };
-        Ok(Self { spec, wait, version: version.is_some(), count: args.nodes, sizes: Sizes { cpus, memory, disk } })
+        Ok(Self {
+            spec,
+            wait,
+            version: version.is_some(),
+            count: args.nodes,
+            sizes: Sizes { cpus, memory, disk },
+        })
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.

@@ -73,7 +73,7 @@ pub(super) fn web_answers_at(host: &str, port: u16) {
     });
 }
 
-fn get(host: &str, port: u16) -> io::Result<String> {
+pub(crate) fn get(host: &str, port: u16) -> io::Result<String> {
     let mut stream = TcpStream::connect((host, port))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     write!(stream, "GET / HTTP/1.0\r\nHost: {host}\r\n\r\n")?;

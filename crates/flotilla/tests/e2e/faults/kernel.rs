@@ -23,32 +23,43 @@ fn groups(cluster: &Cluster) -> Vec<PathBuf> {
 }
 
 /// Everything that runs in it.
-pub(super) fn processes(cluster: &Cluster) -> BTreeSet<i32> {
-    let text = groups(cluster)
+pub(crate) fn processes(cluster: &Cluster) -> BTreeSet<i32> {
+    processes_in(&groups(cluster))
+}
+
+fn processes_in(groups: &[PathBuf]) -> BTreeSet<i32> {
+    let text = groups
         .iter()
         .map(|group| fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default())
         .collect::<String>();
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// Its PID 1, as the host numbers it.
-pub(super) fn init(cluster: &Cluster) -> i32 {
+/// The PID 1 of its only node, as the host numbers it.
+pub(crate) fn init(cluster: &Cluster) -> i32 {
+    init_of(cluster, &cluster.name)
+}
+
+/// The PID 1 of one of its nodes, as the host numbers it.
+pub(crate) fn init_of(cluster: &Cluster, node: &str) -> i32 {
     let is_init = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.starts_with("flotilla-init\0__node-init")
     };
-    let found: Vec<_> = processes(cluster).into_iter().filter(is_init).collect();
-    let [init] = found[..] else { panic!("not one PID 1: {found:?}") };
+    let mut groups = groups(cluster);
+    groups.retain(|group| group.iter().any(|part| part == node));
+    let found: Vec<_> = processes_in(&groups).into_iter().filter(is_init).collect();
+    let [init] = found[..] else { panic!("not one PID 1 of {node}: {found:?}") };
     init
 }
 
-pub(super) fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     // It may have ended by itself.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
 /// Kills all that runs in it, and waits for the end.
-pub(super) fn kill_everything(cluster: &Cluster) {
+pub(crate) fn kill_everything(cluster: &Cluster) {
     lab::wait_until("the end of all processes", Duration::from_secs(30), || {
         let left = processes(cluster);
         left.iter().copied().for_each(kill);
@@ -56,7 +67,7 @@ pub(super) fn kill_everything(cluster: &Cluster) {
     });
 }
 
-pub(super) fn remove_groups(cluster: &Cluster) {
+pub(crate) fn remove_groups(cluster: &Cluster) {
     let mut groups = groups(cluster);
     // Those below first.
     groups.sort_by_key(|group| std::cmp::Reverse(group.iter().count()));
@@ -67,26 +78,37 @@ pub(super) fn remove_groups(cluster: &Cluster) {
     }
 }
 
-/// Its links on the host: a bridge, and a port of it for the node.
-pub(super) fn links(cluster: &Cluster) -> Vec<LinkInfo> {
+/// Takes away all that a reboot of the host would.
+pub(crate) fn reboot(cluster: &Cluster) {
+    let bridge = bridge(cluster);
+    kill_everything(cluster);
+    remove_groups(cluster);
+    for link in links(cluster) {
+        delete_link(&link.name);
+    }
+    delete_rules(&bridge);
+}
+
+/// Its links on the host: a bridge, and a port of it for each node.
+pub(crate) fn links(cluster: &Cluster) -> Vec<LinkInfo> {
     let is_ours = |link: &LinkInfo| link.alias.split('/').nth(2) == Some(cluster.name.as_str());
     Net::here().unwrap().links().unwrap().into_iter().filter(is_ours).collect()
 }
 
-pub(super) fn bridge(cluster: &Cluster) -> String {
+pub(crate) fn bridge(cluster: &Cluster) -> String {
     links(cluster).into_iter().find(|link| link.kind == "bridge").unwrap().name
 }
 
-pub(super) fn port(cluster: &Cluster) -> String {
+pub(crate) fn port(cluster: &Cluster) -> String {
     links(cluster).into_iter().find(|link| link.kind == "veth").unwrap().name
 }
 
-pub(super) fn delete_link(name: &str) {
+pub(crate) fn delete_link(name: &str) {
     Net::here().unwrap().delete_link(name).unwrap();
 }
 
 /// Deletes its table of packet rules, which is called like its bridge.
-pub(super) fn delete_rules(bridge: &str) {
+pub(crate) fn delete_rules(bridge: &str) {
     let table = format!("flotilla-{}", bridge.strip_prefix("flo").unwrap());
     assert!(host_state::rules().contains(&table), "no table {table}");
     Nft::in_root(&lab::bundle().join("rootfs")).delete_table("ip", &table).unwrap();

@@ -27,14 +27,25 @@ pub(crate) struct Cluster {
     home: PathBuf,
     /// Holds the kubeconfig, which is not there before the first start.
     folder: TempDir,
+    /// The process whose network and mounts it takes for the host's, if they are not ours.
+    host: Option<u32>,
 }
 
 impl Cluster {
     /// For most tests the home is [`super::real_home`], where the bundle is.
     pub(crate) fn new(home: impl Into<PathBuf>, name: &str) -> Self {
+        Self::on(None, home, name)
+    }
+
+    /// One whose host has the network and the mounts of this process.
+    pub(crate) fn with_host_of(process: u32, home: impl Into<PathBuf>, name: &str) -> Self {
+        Self::on(Some(process), home, name)
+    }
+
+    fn on(host: Option<u32>, home: impl Into<PathBuf>, name: &str) -> Self {
         super::bundle();
         let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
-        let cluster = Self { name: name.to_owned(), home: home.into(), folder };
+        let cluster = Self { name: name.to_owned(), home: home.into(), folder, host };
         cluster.succeed(&["delete"]);
         cluster
     }
@@ -43,7 +54,10 @@ impl Cluster {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = super::flotilla(&self.home, &["-p", &self.name]);
         command.args(args).env("KUBECONFIG", self.kubeconfig());
-        command
+        match self.host {
+            None => command,
+            Some(process) => super::entering(process, &command),
+        }
     }
 
     /// Runs `flotilla` to its end, however it ends.
@@ -140,7 +154,7 @@ impl Drop for Cluster {
                 println!("{}", String::from_utf8_lossy(stream));
             }
         }
-        if keep(failed) {
+        if keep(failed) && self.state().exists() {
             let (home, name) = (self.home.display(), &self.name);
             self.folder.disable_cleanup(true);
             let kubeconfig = self.kubeconfig();

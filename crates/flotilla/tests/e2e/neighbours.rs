@@ -1,0 +1,192 @@
+//! Whoever else lives on the host: firewalls that drop what they do not know, name servers on the loopback link, none.
+//!
+//! All of it in namespaces of the test's own, which Flotilla takes for the host.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use flotilla_testkit::image;
+use tempfile::TempDir;
+
+use crate::lab::{self, Cluster, PATIENCE};
+
+/// The firewall of a host with Docker, and another one beside it. Neither lets anything through that it does not know.
+const FIREWALL: &str = "
+table ip filter {
+    chain DOCKER-USER { ip saddr 203.0.113.9 drop; return; }
+    chain FORWARD {
+        type filter hook forward priority filter; policy drop;
+        jump DOCKER-USER
+        iifname docker0 accept
+    }
+}
+table inet guard {
+    chain forward {
+        type filter hook forward priority 10; policy drop;
+        ct state established,related accept
+        tcp dport 22 accept
+    }
+}
+";
+
+/// Answers one name of the world.
+const COREFILE: &str = "
+.:53 {
+    bind 127.0.0.1
+    hosts {
+        192.0.2.7 answer.test
+    }
+}
+";
+
+/// A host in namespaces, and a server in the world outside of it. Gone when dropped.
+struct World {
+    host: Child,
+    outside: Child,
+    /// The servers.
+    programs: Vec<Child>,
+    folder: TempDir,
+}
+
+impl World {
+    /// `resolv_conf` is what the host's says.
+    fn new(resolv_conf: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
+        fs::write(folder.path().join("resolv.conf"), resolv_conf).unwrap();
+        let mut world = Self { host: namespaces(), outside: namespaces(), programs: Vec::new(), folder };
+        let (outside, file) = (world.outside.id(), world.path("resolv.conf"));
+        world.on_host(&format!(
+            "mount --bind {} /etc/resolv.conf
+            ip link set lo up
+            ip link add uplink type veth peer name eth0 netns {outside}
+            ip address add 192.0.2.2/24 dev uplink
+            ip link set uplink up
+            ip route add default via 192.0.2.1",
+            file.display()
+        ));
+        run_in(outside, "ip link set lo up; ip address add 192.0.2.1/24 dev eth0; ip link set eth0 up");
+        // It knows no way to the cluster: it can answer the host alone.
+        let server = "exec chroot $ROOT /bin/busybox httpd -f -p 192.0.2.1:8080 -h /etc";
+        world.programs.push(shell_in(outside, server).spawn().unwrap());
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn on_host(&self, script: &str) -> String {
+        run_in(self.host.id(), script)
+    }
+
+    /// A name server on the host's loopback link: the bundle's own CoreDNS.
+    fn start_name_server(&mut self) {
+        fs::write(self.path("Corefile"), COREFILE).unwrap();
+        let script =
+            "exec $(ls $ROOT/../store/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/coredns)";
+        let script = format!("{script} -conf {}", self.path("Corefile").display());
+        let server = shell_in(self.host.id(), &script).stdout(Stdio::null()).spawn().unwrap();
+        self.programs.push(server);
+    }
+
+    fn rules(&self) -> String {
+        self.on_host("chroot $ROOT nft -s list ruleset")
+    }
+
+    /// A cluster in it that can make pods with a shell.
+    fn start(&self, name: &str) -> Cluster {
+        let cluster = Cluster::with_host_of(self.host.id(), lab::real_home(), name);
+        cluster.start(&["--wait", "all"]);
+        cluster.load_image(&image::busybox(&lab::bundle().join("rootfs/bin/busybox")));
+        cluster.apply(&format!(
+            "apiVersion: v1
+kind: Pod
+metadata: {{name: shell}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {{name: main, image: '{}', imagePullPolicy: Never, command: [sleep, '100000']}}
+",
+            image::BUSYBOX
+        ));
+        cluster.wait_for("condition=Ready", &["pod", "shell"]);
+        cluster
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for child in self.programs.iter_mut().chain([&mut self.host, &mut self.outside]) {
+            // They may have ended by themselves.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A process that does nothing, in a network and with mounts of its own.
+#[expect(clippy::disallowed_methods, reason = "it is killed at the end of the test")]
+fn namespaces() -> Child {
+    let child = Command::new("unshare").args(["-n", "-m", "sleep", "infinity"]).spawn().unwrap();
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).unwrap();
+    lab::wait_until("namespaces of its own", PATIENCE, || {
+        if namespace(&child.id().to_string()) == namespace("self") {
+            Err("not yet".to_owned())
+        } else {
+            Ok(())
+        }
+    });
+    child
+}
+
+/// A script in the namespaces of a process. `$ROOT` is the bundle's root.
+#[expect(clippy::disallowed_methods, reason = "as above")]
+fn shell_in(process: u32, script: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", script]).env("ROOT", lab::bundle().join("rootfs"));
+    lab::entering(process, &shell)
+}
+
+fn run_in(process: u32, script: &str) -> String {
+    let output = shell_in(process, script).output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command in the pod until it goes well.
+fn in_pod(cluster: &Cluster, command: &[&str]) -> String {
+    lab::wait_until(&format!("{command:?} in a pod"), PATIENCE, || {
+        cluster.try_kubectl(&[&["exec", "shell", "--"], command].concat())
+    })
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
+    let mut world = World::new("nameserver 127.0.0.1\n");
+    fs::write(world.path("firewall"), FIREWALL).unwrap();
+    world.on_host(&format!("chroot $ROOT nft -f - < {}", world.path("firewall").display()));
+    world.start_name_server();
+    let rules = world.rules();
+    assert_eq!(rules.matches("policy drop").count(), 2, "{rules}");
+    let cluster = world.start("tf-neighbours");
+
+    assert!(in_pod(&cluster, &["wget", "-qO-", "http://192.0.2.1:8080/os-release"]).contains("NAME="));
+    assert!(in_pod(&cluster, &["nslookup", "answer.test"]).contains("192.0.2.7"));
+    in_pod(&cluster, &["nslookup", "kubernetes.default.svc.cluster.local"]);
+
+    cluster.succeed(&["delete"]);
+    assert_eq!(world.rules(), rules, "the rules of others are as they were");
+    let links = world.on_host("ip -o link; ip route");
+    assert!(!links.contains("flo"), "{links}");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn without_a_name_server_the_names_of_the_cluster_are_known_all_the_same() {
+    let world = World::new("");
+    let cluster = world.start("tf-nameless");
+    cluster.wait_for("condition=Ready", &["pod", "-n", "kube-system", "-l", "k8s-app=kube-dns"]);
+    in_pod(&cluster, &["nslookup", "kubernetes.default.svc.cluster.local"]);
+}

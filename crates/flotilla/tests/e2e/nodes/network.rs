@@ -1,0 +1,145 @@
+//! Ways between the pods, the nodes and the host.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, TcpListener};
+use std::thread;
+
+use super::fleet::{self, NODE_PORT, POD_PORT};
+use crate::cluster::network::get;
+use crate::lab::{Cluster, PATIENCE, wait_until};
+
+pub(super) fn nodes_are_ready_and_have_roles(cluster: &Cluster) {
+    let nodes = fleet::list(cluster);
+    assert_eq!(nodes.len(), 3);
+    for (index, node) in nodes.iter().enumerate() {
+        let (name, role) = (node["Name"].as_str().unwrap(), node["Role"].as_str().unwrap());
+        assert_eq!(role, if index == 0 { "control-plane" } else { "worker" }, "{name}");
+        assert_eq!(node["Status"], "Running", "{name}");
+        let row = cluster.kubectl(&["get", "node", name, "--no-headers"]);
+        assert_eq!(row.split_whitespace().skip(1).take(2).collect::<Vec<_>>(), ["Ready", role], "{row}");
+    }
+    assert!(cluster.run(&["status"]).status.success());
+}
+
+pub(super) fn pod_ranges_are_the_nodes_own(cluster: &Cluster) {
+    let mut ranges = BTreeSet::new();
+    for node in fleet::list(cluster) {
+        let name = node["Name"].as_str().unwrap();
+        let range = cluster.field(&["node", name], "{.spec.podCIDR}");
+        assert_eq!(node["PodCIDR"], range.as_str(), "{name}");
+        let address = cluster.field(&["node", name], "{.status.addresses[?(@.type=='InternalIP')].address}");
+        assert_eq!(node["IP"], address.as_str(), "{name}");
+        assert_eq!(cluster.succeed(&["node", "ip", "-n", name]).trim(), address);
+        ranges.insert(range);
+    }
+    assert_eq!(ranges.len(), 3, "{ranges:?}");
+    for probe in fleet::probes(cluster) {
+        let range = cluster.field(&["node", &probe.node], "{.spec.podCIDR}");
+        let prefix = range.strip_suffix("0/24").unwrap();
+        assert!(probe.ip.starts_with(prefix), "{probe:?} is not in {range}");
+    }
+}
+
+pub(super) fn every_pod_reaches_every_other(cluster: &Cluster) {
+    let probes = fleet::probes(cluster);
+    for from in &probes {
+        for to in &probes {
+            assert_eq!(from.page(cluster, &format!("{}:{POD_PORT}", to.ip)), to.node);
+        }
+    }
+}
+
+pub(super) fn the_host_reaches_pods_and_ports(cluster: &Cluster) {
+    let probes = fleet::probes(cluster);
+    for probe in &probes {
+        assert_eq!(page(&probe.ip, POD_PORT), probe.node);
+        let address = cluster.succeed(&["ip", "-n", &probe.node]);
+        let answered = page(address.trim(), NODE_PORT);
+        assert!(probes.iter().any(|probe| probe.node == answered), "{answered}");
+    }
+}
+
+pub(super) fn a_service_is_reached_from_every_node(cluster: &Cluster) {
+    let probes = fleet::probes(cluster);
+    for from in &probes {
+        from.page(cluster, "any");
+        // Of so many calls one goes to another node.
+        let line = "for i in $(seq 40); do wget -T 5 -qO- http://any; done";
+        let answers = from.run(cluster, line).unwrap();
+        let answered: BTreeSet<_> = answers.lines().collect();
+        assert!(answered.len() > 1, "{}: {answered:?}", from.node);
+    }
+}
+
+pub(super) fn udp_crosses_nodes(cluster: &Cluster) {
+    let dns = cluster.get(&["pods", "-n", "kube-system", "-l", "k8s-app=kube-dns"]);
+    let server = dns["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
+    let place = dns["items"][0]["spec"]["nodeName"].as_str().unwrap();
+    let probes = fleet::probes(cluster);
+    let service = cluster.field(&["service", "-n", "kube-system", "kube-dns"], "{.spec.clusterIP}");
+    for from in probes.iter().filter(|probe| probe.node != place) {
+        for server in [&server, &service] {
+            let line = format!("nslookup kubernetes.default.svc.cluster.local {server}");
+            let answer = wait_until(&line, PATIENCE, || from.run(cluster, &line));
+            assert!(answer.contains("Address: 10.96.0.1"), "{}: {answer}", from.node);
+        }
+    }
+}
+
+/// Packets that are as large as a link takes, and many of them.
+pub(super) fn small_and_large_answers_cross_nodes(cluster: &Cluster) {
+    let probes = fleet::probes(cluster);
+    let [_, from, to] = &probes[..] else { panic!("{probes:?}") };
+    for (file, size) in [("small", "1400"), ("large", "61440")] {
+        let line = format!("wget -T 5 -qO- http://{}:{POD_PORT}/{file} | busybox wc -c", to.ip);
+        assert_eq!(from.run(cluster, &line).unwrap(), size);
+    }
+    // The whole way takes what a pod's own link does, undivided.
+    let mtu: u32 = from.run(cluster, "cat /sys/class/net/eth0/mtu").unwrap().parse().unwrap();
+    let headers = 20 + 8;
+    let line = format!("ping -M do -c 1 -W 5 -s {} {}", mtu - headers, to.ip);
+    fleet::ssh(cluster, &from.node, &line);
+}
+
+pub(super) fn a_pod_reaches_itself_by_its_service(cluster: &Cluster) {
+    let probe = &fleet::probes(cluster)[1];
+    cluster.kubectl(&["label", "pod", &probe.pod, "only=me"]);
+    cluster.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: me}, \
+          spec: {selector: {only: me}, ports: [{port: 80, targetPort: 8080}]}}",
+    );
+    assert_eq!(probe.page(cluster, "me"), probe.node);
+    cluster.kubectl(&["delete", "service", "me"]);
+}
+
+pub(super) fn a_client_keeps_its_server_if_asked_to(cluster: &Cluster) {
+    for from in fleet::probes(cluster) {
+        let first = from.page(cluster, "same");
+        let line = "for i in $(seq 20); do wget -T 5 -qO- http://same; done";
+        let answers = from.run(cluster, line).unwrap();
+        assert!(answers.lines().all(|answer| answer == first), "{}: {first}, then {answers}", from.node);
+    }
+}
+
+pub(super) fn pods_leave_by_their_nodes_address(cluster: &Cluster) {
+    for from in fleet::probes(cluster) {
+        let server = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let caller = thread::spawn(move || server.accept().unwrap().1.ip());
+        // Nobody answers: it matters who calls.
+        let line = format!("wget -T 5 -qO- http://host.flotilla.internal:{port}");
+        assert!(from.run(cluster, &line).is_err());
+        let node: IpAddr = cluster.succeed(&["ip", "-n", &from.node]).trim().parse().unwrap();
+        assert_eq!(caller.join().unwrap(), node, "{}", from.node);
+    }
+}
+
+/// The page there, as the host gets it.
+#[track_caller]
+pub(super) fn page(host: &str, port: u16) -> String {
+    wait_until(&format!("the page at {host}:{port}"), PATIENCE, || {
+        let page = get(host, port).map_err(|error| error.to_string())?;
+        let (head, body) = page.split_once("\r\n\r\n").ok_or("no answer")?;
+        if head.contains(" 200 ") { Ok(body.trim().to_owned()) } else { Err(head.to_owned()) }
+    })
+}

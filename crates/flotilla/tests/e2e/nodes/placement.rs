@@ -1,0 +1,127 @@
+//! Nodes that differ, and where pods go.
+
+use std::collections::BTreeSet;
+
+use super::fleet;
+use crate::lab::{Cluster, PATIENCE, wait_until};
+
+/// The node with labels, a taint and limits.
+const NODE: &str = "bounded";
+
+pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
+    let flags = ["--cpus", "1", "--memory", "1g", "--labels", "disk=ssd"];
+    let taint = ["--taints", "dedicated=batch:NoSchedule"];
+    cluster.succeed(&[&["node", "add", NODE][..], &flags, &taint].concat());
+    fleet::load_image(cluster, NODE);
+    assert_eq!(fleet::readiness(cluster, NODE), "True");
+    let node = cluster.get(&["node", NODE]);
+    assert_eq!(node["metadata"]["labels"]["disk"], "ssd");
+    assert_eq!(node["spec"]["taints"][0]["key"], "dedicated", "{}", node["spec"]);
+    assert_eq!((&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]), (&"1".into(), &"1Gi".into()));
+    let row = fleet::list(cluster).pop().unwrap();
+    assert_eq!(
+        [&row["Name"], &row["Labels"], &row["Taints"], &row["Memory"]],
+        [NODE, "disk=ssd", "dedicated=batch:NoSchedule", "1Gi"]
+    );
+}
+
+pub(super) fn labels_and_taints_direct_pods(cluster: &Cluster) {
+    fleet::deploy(cluster, "tolerant", 1, &format!("{ON_SSD}{TOLERANT}"));
+    fleet::deploy(cluster, "intolerant", 1, ON_SSD);
+    cluster.wait_for("condition=Available", &["deployment/tolerant"]);
+    assert_eq!(fleet::nodes_of(cluster, "tolerant"), [NODE]);
+    assert_unschedulable(cluster, "intolerant", "untolerated taint");
+    fleet::undeploy(cluster, "tolerant");
+    fleet::undeploy(cluster, "intolerant");
+}
+
+pub(super) fn pods_that_avoid_each_other_spread(cluster: &Cluster) {
+    // One for each node without a taint.
+    fleet::deploy(
+        cluster,
+        "apart",
+        3,
+        "      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}
+",
+    );
+    cluster.wait_for("condition=Available", &["deployment/apart"]);
+    let nodes: BTreeSet<_> = fleet::nodes_of(cluster, "apart").into_iter().collect();
+    assert_eq!(nodes.len(), 3, "{nodes:?}");
+    fleet::undeploy(cluster, "apart");
+}
+
+pub(super) fn pods_land_only_where_they_fit(cluster: &Cluster) {
+    for (app, memory) in [("fits", "600Mi"), ("too-large", "1100Mi")] {
+        sized(cluster, app, memory, &format!("  nodeSelector: {{disk: ssd}}\n{}", TOLERANT.replacen("      ", "  ", 1)));
+    }
+    sized(cluster, "huge", "9000Gi", "");
+    cluster.wait_for("condition=Ready", &["pod/fits"]);
+    assert_eq!(fleet::nodes_of(cluster, "fits"), [NODE]);
+    assert_unschedulable(cluster, "too-large", "Insufficient memory");
+    assert_unschedulable(cluster, "huge", "Insufficient memory");
+    cluster.kubectl(&["delete", "pod", "fits", "too-large", "huge"]);
+}
+
+pub(super) fn who_eats_too_much_dies_in_its_node(cluster: &Cluster) {
+    let others: Vec<_> = fleet::names(cluster).into_iter().filter(|name| name != NODE).collect();
+    let booted = |node: &str| fleet::ssh(cluster, node, "cut -d ' ' -f 22 /proc/1/stat; pidof kubelet containerd");
+    let before: Vec<_> = others.iter().map(|node| booted(node)).collect();
+    // `dd` keeps one block in memory.
+    cluster.apply(&format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: eater, labels: {{app: eater}}}}
+spec:
+  nodeSelector: {{disk: ssd}}
+  restartPolicy: Never
+  tolerations: [{{key: dedicated, operator: Exists}}]
+  containers:
+  - name: eater
+    image: flotilla.test/busybox:1
+    imagePullPolicy: Never
+    command: [dd, if=/dev/zero, of=/dev/null, bs=2G, count=1]
+"
+    ));
+    wait_until("the pod that eats memory is dead", PATIENCE, || {
+        let phase = cluster.field(&["pod", "eater"], "{.status.phase}");
+        if phase == "Failed" { Ok(()) } else { Err(phase) }
+    });
+    let code = "{.status.containerStatuses[0].state.terminated.exitCode}";
+    assert_eq!(cluster.field(&["pod", "eater"], code), "137");
+    for (node, before) in others.iter().zip(before) {
+        assert_eq!(booted(node), before, "{node} noticed");
+        assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
+    }
+    cluster.wait_for("condition=Ready", &["node", NODE]);
+    cluster.kubectl(&["delete", "pod", "eater"]);
+}
+
+const ON_SSD: &str = "      nodeSelector: {disk: ssd}\n";
+const TOLERANT: &str = "      tolerations: [{key: dedicated, operator: Exists}]\n";
+
+/// A pod that asks for so much memory.
+fn sized(cluster: &Cluster, name: &str, memory: &str, more: &str) {
+    let image = crate::faults::pause_image();
+    cluster.apply(&format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {{app: {name}}}}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{{name: main, image: '{image}', resources: {{requests: {{memory: {memory}}}}}}}]
+{more}"
+    ));
+}
+
+/// Waits until the scheduler has looked at the app's only pod and found no place, for this reason.
+#[track_caller]
+fn assert_unschedulable(cluster: &Cluster, app: &str, reason: &str) {
+    wait_until(&format!("no place for {app}"), PATIENCE, || {
+        let path = "{.items[0].status.phase} {.items[0].status.conditions[?(@.type=='PodScheduled')].message}";
+        let told = cluster.field(&["pods", "-l", &format!("app={app}")], path);
+        if told.starts_with("Pending") && told.contains(reason) { Ok(()) } else { Err(told) }
+    });
+}
