@@ -180,8 +180,7 @@ mod tests {
     }
 
     fn told(known: &str, wanted: &str) -> String {
-        let lines: Vec<_> =
-            changes(&spec(known), &spec(wanted)).iter().map(ToString::to_string).collect();
+        let lines: Vec<_> = changes(&spec(known), &spec(wanted)).iter().map(ToString::to_string).collect();
         lines.join("\n")
     }
 
@@ -195,9 +194,19 @@ mod tests {
 
     #[test]
     fn nodes_come_change_and_go() {
-        let known = "nodes: [{}, {name: a, memory: 1g, disk: 10g}, {name: b, state: stopped}, {name: c}, {name: d}]";
-        let wanted = "nodes: [{}, {name: a, memory: 2g, cpus: 2}, {name: b}, {name: c, state: stopped}, {name: e}]";
-        insta::assert_snapshot!(told(known, wanted), @"");
+        let known =
+            "nodes: [{}, {name: a, memory: 1g, disk: 10g}, {name: b, state: stopped}, {name: c}, {name: d}]";
+        let wanted =
+            "nodes: [{}, {name: a, memory: 2g, cpus: 2}, {name: b}, {name: c, state: stopped}, {name: e}]";
+        insta::assert_snapshot!(told(known, wanted), @"
+        ~ node a: cpus no-limit -> 2 (needs a restart of that node)
+        ~ node a: memory 1Gi -> 2Gi (needs a restart of that node)
+        ~ node a: disk 10Gi -> (none)
+        ~ node b: start
+        ~ node c: stop
+        + node e: worker
+        - node d
+        ");
         assert!(changes(&spec(known), &spec(wanted)).iter().all(|change| change.obstacle().is_none()));
     }
 
@@ -212,7 +221,20 @@ extraConfig: [kubelet.max-pods=50]
 featureGates: {A: true}
 nodes: [{labels: {a: b}}, {name: a, role: control-plane, taints: ['a=b:NoSchedule']}]
 ";
-        insta::assert_snapshot!(told(known, wanted), @"");
+        insta::assert_snapshot!(told(known, wanted), @"
+        ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
+        ~ network.subnet (none) -> 10.1.0.0/24 (cannot change once it is made)
+        ~ network.podSubnet (none) -> 10.9.0.0/16 (cannot change once it is made)
+        ~ network.nodePodPrefix 24 -> 25 (cannot change once it is made)
+        ~ network.serviceSubnet 10.96.0.0/12 -> 10.97.0.0/16 (cannot change once it is made)
+        ~ network.dnsDomain cluster.local -> x.y (cannot change once it is made)
+        ~ apiServer (none) -> a.b,1.2.3.4 (cannot change once it is made)
+        ~ extraConfig (none) -> kubelet.max-pods=50 (cannot change once it is made)
+        ~ featureGates (none) -> A=true (cannot change once it is made)
+        ~ node demo: labels (none) -> a=b (cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew)
+        ~ node a: role worker -> control plane (cannot change once it is made)
+        ~ node a: taints (none) -> a=b:NoSchedule (cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew)
+        ");
         let all = changes(&spec(known), &spec(wanted));
         assert!(all.iter().all(|change| change.obstacle().is_some()), "{all:?}");
     }

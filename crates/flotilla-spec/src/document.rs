@@ -266,7 +266,7 @@ nodes:
         let told = bad.map(|text| told(&format!("{HEAD}{text}\n")));
         insta::assert_snapshot!(told.join("\n"), @r#"
         line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, nodes
-        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, power
+        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, power, state
         line 6, column 9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
         line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`

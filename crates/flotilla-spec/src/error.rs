@@ -114,8 +114,8 @@ pub enum SpecError {
     SecondControlPlane { node: NodeName },
     #[error("the control plane {node} cannot be stopped while other nodes run")]
     StoppedControlPlane { node: NodeName },
-    /// The place is part of the text: an error stands for itself in a list of many.
-    #[error("{place}: {error}")]
+    /// Place and hint are part of the text: each stands for itself in a list of many.
+    #[error("{place}: {error}{}", .error.hint().map(|hint| format!("; {hint}")).unwrap_or_default())]
     At { place: Place, error: Box<SpecError> },
 }
 
@@ -135,6 +135,11 @@ impl Place {
 
     pub(crate) fn new(file: &str, text: &str, line: u64, column: u64) -> Self {
         Self { file: file.to_owned(), line, column, text: Self::line_of(text, line) }
+    }
+
+    /// Its line and column.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.line, self.column)
     }
 
     /// A line, as it can be shown.
@@ -200,12 +205,14 @@ impl SpecError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
-            Self::UnknownKey { nearest: Some(nearest), .. } | Self::UnknownWord { nearest: Some(nearest), .. } => {
-                Some(format!("did you mean `{nearest}`?"))
+            Self::UnknownKey { nearest: Some(nearest), .. }
+            | Self::UnknownWord { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::NameAndCount => {
+                Some("leave out `name`: counted nodes are named by the cluster and their number".to_owned())
             }
-            Self::NameAndCount => Some("leave out `name`: counted nodes are named by the cluster and their number".to_owned()),
-            Self::StoppedControlPlane { .. } => Some("stop the other nodes as well, or let it run".to_owned()),
-            Self::At { error, .. } => error.hint(),
+            Self::StoppedControlPlane { .. } => {
+                Some("stop the other nodes as well, or let it run".to_owned())
+            }
             Self::UnknownComponent { nearest: Some(nearest), .. } => Some(format!("try `{nearest}`")),
             Self::Size { .. } => {
                 Some("a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)".to_owned())

@@ -93,7 +93,7 @@ impl ClusterFile {
         let mut places = Places::new();
         let fields = reader.fields(&tree, &CLUSTER_KEYS);
         for key in ["apiVersion", "kind", "name"] {
-            if !fields.contains_key(key) {
+            if tree.may_have_fields() && !fields.contains_key(key) {
                 reader.complain(&tree, SpecError::MissingKey { key });
             }
         }
@@ -118,11 +118,11 @@ impl ClusterFile {
             read_settings(&mut reader, &fields)
         });
         let nodes = fields.get("nodes").copied();
-        let nodes = name.as_ref().map(|name| {
-            read_nodes(&mut reader, &mut places, name, nodes, &defaults.unwrap_or_default())
-        });
-        match (name, nodes) {
-            (Some(name), Some(nodes)) if reader.problems.is_empty() => Ok(Self {
+        // Without a name there is no cluster, but its nodes can still be looked at.
+        let cluster = name.clone().unwrap_or_else(|| "cluster".parse().expect("it is a name"));
+        let nodes = read_nodes(&mut reader, &mut places, &cluster, nodes, &defaults.unwrap_or_default());
+        match name {
+            Some(name) if reader.problems.is_empty() => Ok(Self {
                 name,
                 kubernetes_version,
                 driver,
@@ -133,7 +133,7 @@ impl ClusterFile {
                 nodes,
                 places,
             }),
-            _ => Err(reader.problems),
+            _ => Err(reader.in_order()),
         }
     }
 
@@ -326,7 +326,12 @@ fn read_nodes(
     let known: Vec<&str> = NODE_KEYS.into_iter().chain(SETTING_KEYS).collect();
     let items = tree.map(|tree| reader.list(tree)).unwrap_or_default();
     if items.is_empty() {
-        return vec![node_of(NodeName::default_for(cluster, 1), Role::ControlPlane, &Settings::default(), defaults)];
+        return vec![node_of(
+            NodeName::default_for(cluster, 1),
+            Role::ControlPlane,
+            &Settings::default(),
+            defaults,
+        )];
     }
     let mut nodes = Vec::new();
     for item in items {

@@ -185,6 +185,14 @@ pub enum DriverName {
     Native,
 }
 
+impl fmt::Display for DriverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Native => "native",
+        })
+    }
+}
+
 /// What the API server answers to beside the names and addresses it has anyway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -207,7 +207,7 @@ fn scaled(whole: &str, decimals: &str, unit: u64) -> Option<u64> {
 }
 
 /// The shortest exact form.
-fn write_size(bytes: u64) -> String {
+pub(crate) fn write_size(bytes: u64) -> String {
     let exact = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     let (name, unit) = exact.unwrap_or(&("b", 1));
     format!("{}{name}", bytes / unit)

@@ -48,9 +48,8 @@ impl FromStr for Labels {
 
     fn from_str(given: &str) -> Result<Self, SpecError> {
         let pairs = given.split(',').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| SpecError::Label { given: pair.to_owned() })?;
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| SpecError::Label { given: pair.to_owned() })?;
             Ok((key.to_owned(), value.to_owned()))
         });
         Self::try_from(pairs.collect::<Result<BTreeMap<_, _>, SpecError>>()?)

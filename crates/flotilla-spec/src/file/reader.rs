@@ -22,6 +22,15 @@ impl<'a> Reader<'a> {
         Self { source, problems: Vec::new() }
     }
 
+    /// What is wrong, from the first line to the last.
+    pub(super) fn in_order(mut self) -> Vec<SpecError> {
+        self.problems.sort_by_key(|error| match error {
+            SpecError::At { place, .. } => place.position(),
+            _ => Default::default(),
+        });
+        self.problems
+    }
+
     pub(super) fn place(&self, tree: &Tree) -> Place {
         self.source.place(tree.line, tree.column)
     }

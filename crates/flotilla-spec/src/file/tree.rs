@@ -18,6 +18,13 @@ pub(super) struct Tree {
     pub(super) column: u64,
 }
 
+impl Tree {
+    /// It is a map, or nothing at all.
+    pub(super) fn may_have_fields(&self) -> bool {
+        matches!(self.value, Value::Map(_) | Value::Nothing)
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Value {
     Nothing,

@@ -13,10 +13,8 @@ pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
     let bundle = cx.settings().home.join("bundles").join(&cluster.handed_out.bundle);
     let program = bundle.join("bin/kubectl");
     let kubeconfig = cx.kubeconfig().own_path(&cx.name);
-    if !kubeconfig.exists() {
-        let node = cluster.spec.primary().name.clone();
-        return Err(EngineError::NotRunning { cluster: cx.name.clone(), node }.into());
-    }
+    // Else kubectl would say that there is no route to the host, which is true and no help.
+    cx.wait(cx.engine().machine(&cx.name, &cluster.spec.primary().name))?;
     let error = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig).replace_us();
     Err(EngineError::Io { action: "run", path: program, source: std::io::Error::other(error) }.into())
 }

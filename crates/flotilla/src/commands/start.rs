@@ -34,7 +34,7 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
     shelf.check(&bundle_for(&wanted.spec))?;
     cx.require_root()?;
     let spec = match cx.store.load(&cx.name)? {
-        Some(known) => wanted.merged_into(&known.spec)?,
+        Some(known) => wanted.merged_into(&known)?,
         None => wanted.spec.clone(),
     };
     check_host(cx, args, &spec)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
     // Another command may have changed it while we waited.
     let known = cx.store.load(&cx.name)?;
     let mut cluster = match known {
-        Some(known) => Cluster { spec: wanted.merged_into(&known.spec)?, ..known },
+        Some(known) => Cluster { spec: wanted.merged_into(&known)?, ..known },
         None => new_cluster(cx, spec, bundle)?,
     };
     cx.wait(cx.engine().finish_stop(&cluster))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use flotilla_engine::EngineError;
+use flotilla_engine::{Cluster, EngineError};
 use flotilla_engine::port::Condition;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
@@ -125,13 +125,14 @@ impl Wanted {
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
-    pub(super) fn merged_into(&self, known: &ClusterSpec) -> Result<ClusterSpec, Failure> {
+    pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, Failure> {
+        let (known, handed_out) = (&cluster.spec, &cluster.handed_out);
         let (asked, plain) = (&self.spec, NetworkSpec::default());
         let network = &asked.network;
         let differs = [
             ("Kubernetes version", self.version && asked.kubernetes_version != known.kubernetes_version),
-            ("subnet", network.subnet.is_some() && network.subnet != known.network.subnet),
-            ("pod subnet", network.pod_subnet.is_some() && network.pod_subnet != known.network.pod_subnet),
+            ("subnet", network.subnet.is_some_and(|subnet| subnet != handed_out.subnet)),
+            ("pod subnet", network.pod_subnet.is_some_and(|subnet| subnet != handed_out.pod_subnet)),
             (
                 "service range",
                 network.service_subnet != plain.service_subnet

@@ -87,7 +87,11 @@ pub(super) fn probes(cluster: &Cluster) -> Vec<Probe> {
         let mut probes: Vec<Probe> =
             pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod)).map(probe).collect();
         probes.sort_by(|a, b| a.node.cmp(&b.node));
-        if probes.iter().map(|probe| &probe.node).eq(&nodes) { Ok(probes) } else { Err(format!("{probes:?}")) }
+        if probes.iter().map(|probe| &probe.node).eq(&nodes) {
+            Ok(probes)
+        } else {
+            Err(format!("{probes:?}"))
+        }
     })
 }
 

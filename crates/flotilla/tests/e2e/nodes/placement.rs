@@ -17,7 +17,10 @@ pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
     let node = cluster.get(&["node", NODE]);
     assert_eq!(node["metadata"]["labels"]["disk"], "ssd");
     assert_eq!(node["spec"]["taints"][0]["key"], "dedicated", "{}", node["spec"]);
-    assert_eq!((&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]), (&"1".into(), &"1Gi".into()));
+    assert_eq!(
+        (&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]),
+        (&"1".into(), &"1Gi".into())
+    );
     let row = fleet::list(cluster).pop().unwrap();
     assert_eq!(
         [&row["Name"], &row["Labels"], &row["Taints"], &row["Memory"]],
@@ -55,7 +58,12 @@ pub(super) fn pods_that_avoid_each_other_spread(cluster: &Cluster) {
 
 pub(super) fn pods_land_only_where_they_fit(cluster: &Cluster) {
     for (app, memory) in [("fits", "600Mi"), ("too-large", "1100Mi")] {
-        sized(cluster, app, memory, &format!("  nodeSelector: {{disk: ssd}}\n{}", TOLERANT.replacen("      ", "  ", 1)));
+        sized(
+            cluster,
+            app,
+            memory,
+            &format!("  nodeSelector: {{disk: ssd}}\n{}", TOLERANT.replacen("      ", "  ", 1)),
+        );
     }
     sized(cluster, "huge", "9000Gi", "");
     cluster.wait_for("condition=Ready", &["pod/fits"]);
@@ -67,7 +75,8 @@ pub(super) fn pods_land_only_where_they_fit(cluster: &Cluster) {
 
 pub(super) fn who_eats_too_much_dies_in_its_node(cluster: &Cluster) {
     let others: Vec<_> = fleet::names(cluster).into_iter().filter(|name| name != NODE).collect();
-    let booted = |node: &str| fleet::ssh(cluster, node, "cut -d ' ' -f 22 /proc/1/stat; pidof kubelet containerd");
+    let booted =
+        |node: &str| fleet::ssh(cluster, node, "cut -d ' ' -f 22 /proc/1/stat; pidof kubelet containerd");
     let before: Vec<_> = others.iter().map(|node| booted(node)).collect();
     // `dd` keeps one block in memory.
     cluster.apply(&format!(
@@ -120,7 +129,8 @@ spec:
 #[track_caller]
 fn assert_unschedulable(cluster: &Cluster, app: &str, reason: &str) {
     wait_until(&format!("no place for {app}"), PATIENCE, || {
-        let path = "{.items[0].status.phase} {.items[0].status.conditions[?(@.type=='PodScheduled')].message}";
+        let path =
+            "{.items[0].status.phase} {.items[0].status.conditions[?(@.type=='PodScheduled')].message}";
         let told = cluster.field(&["pods", "-l", &format!("app={app}")], path);
         if told.starts_with("Pending") && told.contains(reason) { Ok(()) } else { Err(told) }
     });

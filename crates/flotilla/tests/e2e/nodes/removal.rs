@@ -1,0 +1,103 @@
+//! Nodes that are deleted, whatever stands in the way.
+
+use super::fleet;
+use super::life::identity;
+use crate::faults::{kernel, said};
+use crate::lab::{Cluster, PATIENCE, wait_until};
+
+pub(super) fn a_budget_holds_a_node_back(cluster: &Cluster) {
+    let node = &fleet::worker(cluster, 3);
+    fleet::deploy(cluster, "held", 1, &fleet::only_on(node));
+    cluster.apply(
+        "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: held}, \
+          spec: {minAvailable: 1, selector: {matchLabels: {app: held}}}}",
+    );
+    cluster.wait_for("condition=Available", &["deployment/held"]);
+    wait_until("the budget is counted", PATIENCE, || {
+        let healthy = cluster.field(&["pdb", "held"], "{.status.currentHealthy}");
+        if healthy == "1" { Ok(()) } else { Err(healthy) }
+    });
+
+    let refused = cluster.run(&["node", "delete", node, "--drain-timeout", "3s"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    for part in [node.as_str(), "pod default/held-", "disruption budget"] {
+        assert!(said(&refused).contains(part), "no {part:?}: {}", said(&refused));
+    }
+    assert_eq!(fleet::readiness(cluster, node), "True");
+    assert_eq!(fleet::nodes_of(cluster, "held"), [node.as_str()]);
+
+    cluster.succeed(&["node", "delete", node, "--drain-timeout", "1s", "--force"]);
+    assert_gone(cluster, node);
+    cluster.kubectl(&["delete", "pdb", "held"]);
+    fleet::undeploy(cluster, "held");
+}
+
+pub(super) fn a_node_of_the_same_name_is_new(cluster: &Cluster) {
+    let node = &fleet::worker(cluster, 2);
+    fleet::ssh(cluster, node, "echo old > /var/lib/mark; echo old > /etc/mark");
+    let old = identity(cluster, node);
+    cluster.succeed(&["node", "remove", "m02"]);
+    assert_gone(cluster, node);
+    assert!(!cluster.state().join("nodes").join(node).exists());
+
+    cluster.succeed(&["node", "create", node]);
+    assert_eq!(fleet::readiness(cluster, node), "True");
+    let new = identity(cluster, node);
+    assert!(new.iter().zip(&old).all(|(new, old)| new != old), "{new:?}, before {old:?}");
+    assert_eq!(fleet::ssh(cluster, node, "ls /var/lib/mark /etc/mark 2>/dev/null || true"), "");
+    assert!(!fleet::ssh(cluster, node, "crictl images").contains("flotilla.test/busybox"));
+    fleet::load_image(cluster, node);
+    fleet::probes(cluster);
+}
+
+pub(super) fn numbers_are_not_given_twice(cluster: &Cluster) {
+    let newest = |cluster: &Cluster| {
+        let node = fleet::list(cluster).pop().unwrap();
+        ["Name", "IP", "PodCIDR"].map(|field| node[field].as_str().unwrap().to_owned())
+    };
+    cluster.succeed(&["node", "add"]);
+    let first = newest(cluster);
+    cluster.succeed(&["node", "delete", &first[0]]);
+    cluster.succeed(&["node", "add"]);
+    let second = newest(cluster);
+    assert!(first.iter().zip(&second).all(|(first, second)| first != second), "{first:?}, then {second:?}");
+    let mut ranges: Vec<_> = fleet::list(cluster).iter().map(|node| node["PodCIDR"].to_string()).collect();
+    ranges.sort();
+    ranges.dedup();
+    assert_eq!(ranges.len(), fleet::names(cluster).len(), "{ranges:?}");
+}
+
+/// The one that the part before has added.
+pub(super) fn a_vanished_node_can_be_deleted(cluster: &Cluster) {
+    let node = &fleet::names(cluster).pop().unwrap();
+    kernel::kill(kernel::init_of(cluster, node));
+    cluster.kubectl(&["delete", "node", node]);
+    cluster.succeed(&["node", "delete", node, "--drain-timeout", "5s"]);
+    assert_gone(cluster, node);
+}
+
+pub(super) fn without_the_api_a_node_can_be_deleted(cluster: &Cluster) {
+    let node = &fleet::names(cluster).pop().unwrap();
+    cluster.ssh("mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/");
+    let live = || cluster.try_kubectl(&["get", "--raw", "/livez"]);
+    wait_until("the API is silent", PATIENCE, || live().map_or_else(|_| Ok(()), Err));
+
+    let deleted = cluster.run(&["node", "delete", node]);
+    assert!(deleted.status.success(), "{}", said(&deleted));
+    assert!(said(&deleted).contains("the API does not answer"), "{}", said(&deleted));
+    assert!(!fleet::names(cluster).contains(node));
+    assert!(!cluster.state().join("nodes").join(node).exists());
+
+    cluster.ssh("mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/");
+    wait_until("the API answers", PATIENCE, live);
+    // As it was told: the cluster could not hear of it.
+    cluster.kubectl(&["delete", "node", node]);
+}
+
+/// Neither the cluster nor Flotilla knows the node.
+#[track_caller]
+fn assert_gone(cluster: &Cluster, node: &str) {
+    assert!(!fleet::names(cluster).iter().any(|name| name == node));
+    let listed = cluster.kubectl(&["get", "nodes", "-o", "name"]);
+    assert!(!listed.lines().any(|line| line == format!("node/{node}")), "{listed}");
+}
