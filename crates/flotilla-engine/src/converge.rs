@@ -13,7 +13,9 @@ use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
 use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
-use crate::port::{Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Power};
+use crate::port::{
+    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Power,
+};
 use crate::store::ClusterStore;
 
 /// What a change needs.
@@ -164,7 +166,9 @@ impl Engine<'_> {
         let observed = self.observe_with(cluster, &machines).await?;
         let reachable = observed.kubernetes >= KubernetesState::Partial;
         if !reachable {
-            let text = "the API does not answer: the nodes' pods are not moved, and the cluster still lists them".into();
+            let text =
+                "the API does not answer: the nodes' pods are not moved, and the cluster still lists them"
+                    .into();
             self.reporter.report(Event::Warning { text });
         }
         self.apply(&plan::remove_nodes(nodes, drain, reachable), &Work::on(cluster, machines)).await

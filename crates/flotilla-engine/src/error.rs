@@ -53,7 +53,9 @@ impl EngineError {
             Self::Host(findings) if findings.len() > 1 => {
                 findings.iter().map(|finding| finding.text.clone()).collect()
             }
-            Self::Bootstrap(BootstrapError::TimedOut { seen, .. }) => seen.clone(),
+            Self::Bootstrap(
+                BootstrapError::TimedOut { seen, .. } | BootstrapError::Crashing { seen, .. },
+            ) => seen.clone(),
             Self::Driver(DriverError::Exec(error))
             | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => tail(error),
             _ => Vec::new(),

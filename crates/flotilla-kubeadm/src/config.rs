@@ -53,7 +53,11 @@ fn registration(cluster: &Cluster, node: &Node) -> Value {
         .spec
         .labels
         .iter()
-        .filter(|(key, _)| !key.split('/').next().is_some_and(|prefix| prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io")))
+        .filter(|(key, _)| {
+            !key.split('/')
+                .next()
+                .is_some_and(|prefix| prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io"))
+        })
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     if !own.is_empty() {

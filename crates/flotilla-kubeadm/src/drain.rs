@@ -49,7 +49,8 @@ pub(crate) async fn drain(
 
 /// Says whether there is such a node.
 async fn cordon(client: &Client, name: &str) -> Result<bool, BootstrapError> {
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {MARK: ""}}, "spec": {"unschedulable": true}}));
+    let patch =
+        Patch::Merge(json!({"metadata": {"annotations": {MARK: ""}}, "spec": {"unschedulable": true}}));
     match Api::<KubeNode>::all(client.clone()).patch(name, &PatchParams::default(), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         patched => patched.map(|_| true).map_err(cannot(format!("cordon node {name}"))),

@@ -6,6 +6,7 @@ use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
 use kube::Client;
+use tokio::time::Instant;
 
 use crate::api::{self, PATIENT, QUICK};
 use crate::config::{self, Facts};
@@ -18,6 +19,10 @@ use crate::phase::{self, in_node, run};
 const LIMIT: Duration = Duration::from_mins(4);
 /// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
 const POLL: Duration = Duration::from_millis(20);
+
+/// How often to look whether the kubelet lives at all, and how many deaths are too many.
+const LOOK: Duration = Duration::from_secs(3);
+const CRASHES: u32 = 5;
 
 /// Clears away what a killed `kubeadm init` left, unless there is data that belongs to its certificates.
 ///
@@ -90,7 +95,17 @@ async fn wait_for_answer(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let patience = Patience::new("the first answer of the API server", LIMIT, cancelled);
+    let ends_before = ends_of_kubelet(machine).await?;
+    let mut next_look = Instant::now() + LOOK;
     loop {
+        if Instant::now() >= next_look {
+            // One that cannot work with its settings ends at once, again and again: no use to wait for it.
+            if ends_of_kubelet(machine).await? >= ends_before + CRASHES {
+                let (node, seen) = (machine.name().to_string(), last_words(machine).await);
+                return Err(BootstrapError::Crashing { node, seen });
+            }
+            next_look = Instant::now() + LOOK;
+        }
         let answer = match api::serves(client).await {
             Ok(true) => return Ok(()),
             Ok(false) => "the namespace kube-system is not there yet".to_owned(),
@@ -104,6 +119,12 @@ async fn wait_for_answer(
             result => result?,
         }
     }
+}
+
+/// How often the kubelet has ended since this machine exists.
+async fn ends_of_kubelet(machine: &dyn Machine) -> Result<u32, BootstrapError> {
+    let count = Cmd::sh("cat /var/log/flotilla/init.log* | grep -c 'kubelet: ended' || true");
+    Ok(run(machine, "look at the kubelet", count).await?.text().parse().unwrap_or(0))
 }
 
 /// What the kubelet said last, and what became of the containers.

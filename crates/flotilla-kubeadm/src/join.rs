@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
 use crate::config;
-use crate::drain;
 use crate::credentials::{self, Credentials};
+use crate::drain;
 use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
@@ -46,7 +46,8 @@ pub(crate) async fn join(
         drain::admit(&client, node.spec.name.as_ref()).await?;
         return Ok(Outcome::Kept);
     }
-    let has_credentials = machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
+    let has_credentials =
+        machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
     if has_credentials.is_none() {
         run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
         let token = Token::create(&client).await?;
@@ -120,10 +121,8 @@ pub(crate) async fn forget(
 impl Token {
     /// Makes a token that is good for one join.
     async fn create(client: &Client) -> Result<Self, BootstrapError> {
-        let token = Self::random().map_err(|source| BootstrapError::Api {
-            action: "make a token".into(),
-            source: source.into(),
-        })?;
+        let token = Self::random()
+            .map_err(|source| BootstrapError::Api { action: "make a token".into(), source: source.into() })?;
         let secret: Secret = serde_json::from_value(token.secret()).expect("it is a secret");
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         let made = secrets.create(&PostParams::default(), &secret).await;

@@ -9,14 +9,18 @@ use flotilla_engine::port::{BootstrapError, Cmd, Condition, Machine};
 use flotilla_spec::WantedPower;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, ServiceAccount};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 
 use crate::api::{self, PATIENT, SYSTEM, exists};
 use crate::credentials;
 use crate::patience::{Cancelled, Patience};
 
 const POLL: Duration = Duration::from_millis(100);
+
+/// What the API server marks every new node with, until the controller manager has seen that it is Ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Labels of the pods that a system is not complete without, as minikube has them.
 ///
@@ -73,6 +77,9 @@ async fn problems(
             let nodes = Api::<Node>::all(client.clone()).list(&everything).await?.items;
             let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
             let problem = |name: &str| node_problem(name, booted.get(name).copied(), &nodes);
+            for node in nodes.iter().filter(|node| problem(&node.name_any()).is_none() && is_marked(node)) {
+                unmark(client, node).await?;
+            }
             Ok(wanted.filter_map(|node| problem(node.name.as_ref())).collect())
         }
         Condition::DefaultServiceAccount => {
@@ -116,6 +123,25 @@ async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error
     let request = http::Request::get("/readyz").body(Vec::new()).expect("a path alone is a request");
     let answer = client.request_text(request).await?;
     Ok(if answer == "ok" { Vec::new() } else { answer.lines().map(str::to_owned).collect() })
+}
+
+/// Whether pods are kept off a node because it was not Ready when it registered.
+fn is_marked(node: &Node) -> bool {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.into_iter().any(|taint| taint.key == NOT_READY)
+}
+
+/// Lets pods come to a node that is Ready, as the controller manager does a few seconds later.
+async fn unmark(client: &Client, node: &Node) -> Result<(), kube::Error> {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let others: Vec<_> = taints.filter(|taint| taint.key != NOT_READY).collect();
+    // Of this very version: what another has changed meanwhile is not undone.
+    let patch = Patch::Merge(json!({
+        "metadata": {"resourceVersion": node.resource_version()},
+        "spec": {"taints": others},
+    }));
+    let nodes = Api::<Node>::all(client.clone());
+    nodes.patch(&node.name_any(), &PatchParams::default(), &patch).await.map(drop)
 }
 
 /// `since` is when the node was turned on, if that is known.

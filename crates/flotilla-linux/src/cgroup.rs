@@ -116,7 +116,7 @@ impl Group {
         loop {
             match create_chain(root, &self.name) {
                 // The parent was there and is not: another group's removal took it for unused.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REMOVE_TRIES => tries += 1,
+                Err(error) if is_gone(&error) && tries < REMOVE_TRIES => tries += 1,
                 done => return done,
             }
         }
@@ -217,7 +217,7 @@ fn remove_unused_parents(root: &Path, name: &Path) {
     }
 }
 
-/// A file of a group that was removed while open answers ENODEV.
+/// A group that is being removed, or a file of it that was open, answers ENODEV.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())

@@ -147,8 +147,11 @@ impl Launched {
     /// Reads a line that must begin so, and gives the rest of it.
     fn expect(&mut self, word: &'static str, during: &'static str) -> Result<String, MachineError> {
         let mut line = String::new();
-        let read =
-            self.reader.read_line(&mut line).map_err(|source| MachineError::Channel { during, source })?;
+        let read = match self.reader.read_line(&mut line) {
+            // It ended before it had read all that it was told.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+            read => read.map_err(|source| MachineError::Channel { during, source })?,
+        };
         if read == 0 {
             let console = std::fs::read_to_string(&self.console).unwrap_or_default();
             let said = console.lines().last().unwrap_or("it said nothing").to_owned();

@@ -84,17 +84,24 @@ impl Nft {
     /// becomes their comment, by which [`Self::remove_tagged`] finds them; it holds no quotes.
     pub fn accept_in(&self, chain: &Chain, bridge: &str, tag: &str) -> Result<Changed, NftError> {
         let rules = self.list("ruleset")?;
-        let docker_user = Chain { name: DOCKER_USER.to_owned(), ..chain.clone() };
-        let chain = if rules.has_chain(&docker_user) { &docker_user } else { chain };
-        if rules.tagged(tag).any(|rule| rule.chain() == *chain) {
+        let chain = place_for_rules(&rules, chain);
+        if rules.tagged(tag).any(|rule| rule.chain() == chain) {
             return Ok(Changed::No);
         }
-        let Chain { family, table, name } = chain;
+        let Chain { family, table, name } = &chain;
         let insert = |side: &str| {
             format!("insert rule {family} {table} {name} {side} \"{bridge}\" accept comment \"{tag}\"\n")
         };
         self.apply(&(insert("oifname") + &insert("iifname")))?;
         Ok(Changed::Yes)
+    }
+
+    /// Whether no chain of others that drops forwarded packets lacks the rules of [`Self::accept_in`]: whoever loads
+    /// their own rules anew takes ours away with the old ones.
+    pub fn is_accepted_everywhere(&self, tag: &str) -> Result<bool, NftError> {
+        let rules = self.list("ruleset")?;
+        let has_ours = |chain: &Chain| rules.tagged(tag).any(|rule| rule.chain() == *chain);
+        Ok(rules.forward_drops().iter().all(|chain| has_ours(&place_for_rules(&rules, chain))))
     }
 
     /// Deletes all rules whose comment is the tag, wherever they are.
@@ -120,6 +127,12 @@ impl Nft {
             None => Command::new("nft"),
         }
     }
+}
+
+/// Where rules go that are to be heeded in a chain of others.
+fn place_for_rules(rules: &Listing, chain: &Chain) -> Chain {
+    let docker_user = Chain { name: DOCKER_USER.to_owned(), ..chain.clone() };
+    if rules.has_chain(&docker_user) { docker_user } else { chain.clone() }
 }
 
 /// A file in memory that holds a text, to be read from its start.

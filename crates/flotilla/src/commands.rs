@@ -1,14 +1,19 @@
 //! One file per command, each with a `run`.
 
+mod apply;
 mod bundle;
 mod completion;
 mod delete;
+mod diff;
 mod doctor;
+mod export;
+mod file;
 mod ip;
 mod kubectl;
 mod logs;
 mod node;
 mod pause;
+mod schema;
 mod ssh;
 mod start;
 mod status;
@@ -18,17 +23,29 @@ mod version;
 
 use std::process::ExitCode;
 
+use flotilla_engine::explain::DEFAULT_CLUSTER;
+
 use crate::args::{Cli, Command};
 use crate::cluster::Cx;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
+pub(crate) use file::FileError;
+
 /// Gives the exit status of a command that went well: nearly always 0.
 pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
-    let cx = || Cx::new(&cli.profile, screen);
+    let profile = cli.profile.as_deref();
+    let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen);
     match cli.command {
-        Command::Start(args) => start::run(&cx()?, &args).map(done),
+        Command::Start(args) => start::run(profile, &args, screen).map(done),
+        Command::Apply(args) => apply::run(profile, &args, screen).map(done),
+        Command::Diff(args) => diff::run(profile, &args, screen),
+        Command::Export(_) => export::run(&cx()?).map(done),
+        Command::Schema(_) => {
+            schema::run(screen);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Status(args) => status::run(&cx()?, &args),
         Command::Stop(args) => stop::run(&cx()?, &args).map(done),
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),

@@ -66,6 +66,13 @@ impl From<flotilla_engine::EngineError> for Failure {
     }
 }
 
+impl From<crate::commands::FileError> for Failure {
+    fn from(error: crate::commands::FileError) -> Self {
+        let details = error.details();
+        Self { error: Box::new(error), details }
+    }
+}
+
 impl From<flotilla_spec::error::SpecError> for Failure {
     fn from(error: flotilla_spec::error::SpecError) -> Self {
         flotilla_engine::EngineError::Spec(vec![error]).into()

@@ -94,6 +94,17 @@ impl Screen {
         self.note(&format!("{WARNING}warning{WARNING:#}: {text}"), hint);
     }
 
+    /// Asks a person, yes or no. None where there is nobody to ask.
+    pub(crate) fn ask(&self, question: &str) -> Option<bool> {
+        if self.is_json() || !io::stdin().is_terminal() {
+            return None;
+        }
+        self.say(&format!("{question} [y/N]"));
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).ok()?;
+        Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    }
+
     /// The end of a command that went well, unless its data did not arrive where it was sent.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         match self.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -188,7 +188,8 @@ fn tell_routes(inside: &Net, cluster: &Cluster, node: &Node) -> Result<net::Chan
     let others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
     let mut changed = net::Changed::No;
     for route in inside.routes()? {
-        let is_pods = cluster.handed_out.pod_subnet.contains(&route.dst) && route.link.as_deref() == Some(LINK);
+        let is_pods =
+            cluster.handed_out.pod_subnet.contains(&route.dst) && route.link.as_deref() == Some(LINK);
         if is_pods && !others.iter().any(|other| other.pod_range == route.dst) {
             changed = changed.or(inside.remove_route(route.dst)?);
         }

@@ -39,7 +39,8 @@ impl Native {
         if !net.addresses()?.iter().any(|has| has.link == names.bridge() && has.address == address) {
             return Ok(false);
         }
-        Ok(self.nft(cluster).table_exists("ip", &names.table())?)
+        let nft = self.nft(cluster);
+        Ok(nft.table_exists("ip", &names.table())? && nft.is_accepted_everywhere(&names.table())?)
     }
 
     pub(super) fn make_network(&self, cluster: &Cluster) -> Result<Changed, NativeError> {

@@ -95,6 +95,12 @@ pub enum BootstrapError {
         /// What was seen last: the state of the pods, the end of a log.
         seen: Vec<String>,
     },
+    #[error("the kubelet of node {node} ends again and again")]
+    Crashing {
+        node: String,
+        /// Its last words.
+        seen: Vec<String>,
+    },
     #[error("interrupted")]
     Interrupted,
 }

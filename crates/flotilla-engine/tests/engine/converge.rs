@@ -1,12 +1,12 @@
 //! Doing what was planned: in which order, what side by side, and what is told of it.
 
-use flotilla_engine::port::{Changed, Driver, KubernetesState, Power};
+use flotilla_engine::port::{Changed, Drain, Driver, KubernetesState, Power};
 use flotilla_engine::{EngineError, Event, Reporter};
 use flotilla_linux::host::Cancel;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
-use crate::world::{World, told, wait};
+use crate::world::{World, told, wait, with_worker};
 
 /// Longer than anything here takes, on a clock that stands still while there is something to do.
 const LONG: std::time::Duration = std::time::Duration::from_hours(1);
@@ -159,6 +159,72 @@ async fn only_a_machine_that_is_on_can_be_had() {
     }
 }
 
+#[tokio::test]
+async fn a_worker_joins_when_the_cluster_is_complete() {
+    let world = World::of(with_worker());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    has-network
+    ensure-network
+    ensure demo
+    ensure demo-m02
+    start-api demo
+    complete demo
+    access
+    kubeconfig put
+    join demo-m02
+    wait node_ready
+    ");
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_just_that() {
+    let world = World::of(with_worker());
+    world.calls.fail("join demo-m02", When::Before);
+    let error = world.start().await.unwrap_err();
+    assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
+    assert_eq!(world.found().await.current.as_ref(), Some(world.name()));
+    world.take_events();
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
+}
+
+#[tokio::test]
+async fn a_worker_is_emptied_before_it_goes() {
+    let world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    world.engine().stop_nodes(&world.cluster, &worker, Some(drain)).await.unwrap();
+    world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap();
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    drain demo-m02
+    stop demo-m02
+    find
+    has-network
+    observe
+    access
+    kubeconfig has
+    drain demo-m02
+    forget demo-m02
+    remove demo-m02
+    ");
+    assert_eq!(world.found().await.machines.len(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_can_be_removed_from_a_cluster_whose_api_is_silent_and_that_is_told() {
+    let world = World::running_of(with_worker()).await;
+    world.stop().await.unwrap();
+    world.take_events();
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    assert_eq!(world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap(), Changed::Yes);
+    let events = world.take_events();
+    assert!(matches!(events[0], Event::Warning { .. }), "{events:?}");
+    assert_eq!(told(&events)[1..], ["plan remove/demo-m02", "> remove/demo-m02", ". remove/demo-m02"]);
+}
+
 /// Each of the two goes on only when the other has begun.
 #[tokio::test(start_paused = true)]
 async fn steps_that_do_not_need_each_other_run_side_by_side() {
@@ -173,7 +239,7 @@ async fn a_failure_stops_what_needs_it_and_nothing_else() {
     let world = World::new();
     world.calls.fail("complete demo", When::Before);
     world.calls.hold("access", "complete demo");
-    let error = world.start().await.unwrap_err();
+    let error = timeout(LONG, world.start()).await.unwrap().unwrap_err();
     assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
     let found = world.found().await;
     assert_eq!(found.kubernetes, KubernetesState::Partial);
@@ -191,7 +257,7 @@ async fn of_two_failures_the_first_is_the_error() {
         world.calls.fail(first, When::Before);
         world.calls.fail(second, When::After);
         world.calls.hold(second, first);
-        let error = world.start().await.unwrap_err();
+        let error = timeout(LONG, world.start()).await.unwrap().unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(cause, format!("`{first}` was told to fail"));
     }

@@ -57,6 +57,7 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoCluster(demo()),
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
         EngineError::NotRunning { cluster: demo(), node: "demo".parse().unwrap() },
+        EngineError::LastControlPlane { cluster: demo() },
         EngineError::Different { cluster: demo(), what: "subnet".into() },
         EngineError::Busy { cluster: demo(), holder: None },
         EngineError::Busy {
@@ -98,6 +99,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     85 GUEST_NO_CLUSTER: there is no cluster demo
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo is not running
+    81 GUEST_LAST_CONTROL_PLANE: cluster demo would have no control plane left
     11 MK_CONFLICT: cluster demo is there already, with another subnet
     11 CLUSTER_BUSY: another command changes cluster demo
     11 CLUSTER_BUSY: another command changes cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
@@ -136,6 +138,7 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NO_CLUSTER: make it with `flotilla start`
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
+    GUEST_LAST_CONTROL_PLANE: `flotilla delete` removes the whole cluster
     MK_CONFLICT: delete it first with `flotilla delete -p demo`, or give another name with -p
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn

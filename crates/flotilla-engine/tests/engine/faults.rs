@@ -1,18 +1,24 @@
 //! Whatever call fails, and whether it fails before or after it did its work: the same command again gets there.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use flotilla_engine::port::Changed;
-use flotilla_engine::{EngineError, Event};
-use flotilla_testkit::fake::When;
+use flotilla_engine::port::{Changed, Drain};
+use flotilla_engine::{Cluster, EngineError, Event};
+use flotilla_testkit::fake::{self, When};
 
-use crate::world::World;
+use crate::world::{World, with_worker};
+
+const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
 #[derive(Debug, Clone, Copy)]
 enum Command {
     Start,
     Stop,
     Delete,
+    /// Of the worker.
+    StopNode,
+    RemoveNode,
 }
 
 /// What was there before the command.
@@ -27,20 +33,21 @@ enum Before {
 }
 
 impl Before {
-    async fn world(self) -> World {
+    async fn world(self, cluster: Cluster) -> World {
         if matches!(self, Self::Nothing) {
-            return World::new();
+            return World::of(cluster);
         }
-        let world = World::running().await;
+        let world = World::running_of(cluster).await;
+        let nodes = || world.cluster.spec.nodes.iter().map(|node| &node.name);
         match self {
             Self::Nothing | Self::Running => {}
             Self::Stopped => drop(world.stop().await.unwrap()),
             Self::Paused => world.pause().await,
             Self::Rebooted => {
                 world.driver.lose_network(world.name());
-                world.driver.lose_power(world.name(), world.node());
+                nodes().for_each(|node| world.driver.lose_power(world.name(), node));
             }
-            Self::Damaged => world.driver.damage(world.name(), world.node()),
+            Self::Damaged => nodes().for_each(|node| world.driver.damage(world.name(), node)),
         }
         world.calls.take();
         world.take_events();
@@ -49,10 +56,13 @@ impl Before {
 }
 
 async fn run(command: Command, world: &World) -> Result<Changed, EngineError> {
+    let worker = ["demo-m02".parse().unwrap()];
     match command {
         Command::Start => world.start().await,
         Command::Stop => world.stop().await,
         Command::Delete => world.delete().await,
+        Command::StopNode => world.engine().stop_nodes(&world.cluster, &worker, Some(DRAIN)).await,
+        Command::RemoveNode => world.engine().remove_nodes(&world.cluster, &worker, DRAIN).await,
     }
 }
 
@@ -70,24 +80,44 @@ const TRIED: [(Before, Command); 11] = [
     (Before::Stopped, Command::Delete),
 ];
 
+const TRIED_ON_WORKERS: [(Before, Command); 3] = [
+    (Before::Running, Command::StopNode),
+    (Before::Running, Command::RemoveNode),
+    (Before::Damaged, Command::RemoveNode),
+];
+
 #[tokio::test]
 async fn after_a_fault_in_any_call_the_same_command_gets_there() {
     for (before, command) in TRIED {
-        let sound = before.world().await;
-        run(command, &sound).await.unwrap();
-        let calls = sound.calls.take();
-        let wanted = sound.found().await;
-        for (nth, call) in (1..).zip(&calls) {
-            for when in [When::Before, When::After] {
-                let what = format!("{before:?}, {command:?}, fault {when:?} `{call}`");
-                let world = before.world().await;
-                world.calls.fail_nth(nth, when);
-                let first = run(command, &world).await;
-                assert_steps_are_told(&world.take_events(), first.is_err(), &what);
-                if let Err(error) = run(command, &world).await {
-                    panic!("{what}: {error:?}");
-                }
-                assert_eq!(world.found().await, wanted, "{what}");
+        fail_each_call(&fake::cluster("10.213.0.0/24"), before, command).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_fault_in_any_call_the_same_command_gets_there_with_workers() {
+    for (before, command) in TRIED.into_iter().chain(TRIED_ON_WORKERS) {
+        fail_each_call(&with_worker(), before, command).await;
+    }
+}
+
+async fn fail_each_call(cluster: &Cluster, before: Before, command: Command) {
+    let sound = before.world(cluster.clone()).await;
+    run(command, &sound).await.unwrap();
+    let calls = sound.calls.take();
+    let wanted = sound.found().await;
+    for (nth, call) in (1..).zip(&calls) {
+        for when in [When::Before, When::After] {
+            let what = format!("{before:?}, {command:?}, fault {when:?} `{call}`");
+            let world = before.world(cluster.clone()).await;
+            world.calls.fail_nth(nth, when);
+            let first = run(command, &world).await;
+            assert_steps_are_told(&world.take_events(), first.is_err(), &what);
+            if let Err(error) = run(command, &world).await {
+                panic!("{what}: {error:?}");
+            }
+            assert_eq!(world.found().await, wanted, "{what}");
+            // To remove a node is to ask for it in the cluster, whether it is there or not.
+            if !matches!(command, Command::RemoveNode) {
                 assert_eq!(run(command, &world).await.unwrap(), Changed::No, "{what}");
             }
         }
@@ -108,6 +138,8 @@ fn assert_steps_are_told(events: &[Event], failed: bool, what: &str) {
                 assert!(begun.contains(step), "{what}: {step} ended before it began");
                 assert!(done.insert(step), "{what}: {step} ended twice");
             }
+            // An API that cannot be asked is told of.
+            Event::Warning { .. } => {}
             other => panic!("{what}: {other:?}"),
         }
     }

@@ -1,15 +1,18 @@
 //! From what is there to what is to be done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use flotilla_engine::Cluster;
 use flotilla_engine::plan::{self, Observed, Plan};
-use flotilla_engine::port::{Condition, KubernetesState, MachineState, Power};
+use flotilla_engine::port::{Condition, Drain, KubernetesState, MachineState, Power};
+use flotilla_spec::NodeName;
 use flotilla_testkit::fake;
 
 const ON: MachineState = MachineState { power: Power::On, whole: true };
 const DAMAGED: MachineState = MachineState { power: Power::On, whole: false };
 const OFF: MachineState = MachineState { power: Power::Off, whole: false };
+const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
 const STATES: [KubernetesState; 4] =
     [KubernetesState::Silent, KubernetesState::Partial, KubernetesState::Paused, KubernetesState::Complete];
@@ -188,8 +191,54 @@ fn machines_boot_side_by_side_and_one_that_is_wanted_off_stays_off() {
     machine/demo-c <- network
     api/demo-b <- machine/demo-b
     complete <- machine/demo-b, api/demo-b
+    join/demo-a <- machine/demo-b, complete, machine/demo-a
     kubeconfig <- machine/demo-b, api/demo-b
-    wait <- machine/demo-b, complete, kubeconfig
+    wait <- machine/demo-b, complete, join/demo-a, kubeconfig
+    ");
+}
+
+#[test]
+fn a_node_that_comes_to_a_running_cluster_joins_and_the_others_learn_of_it() {
+    let cluster = four_nodes();
+    let mut observed = all_of(&cluster);
+    let new = "demo-a".parse().unwrap();
+    observed.machines.remove(&new);
+    observed.joined.remove(&new);
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    machine/demo-a
+    join/demo-a <- machine/demo-a
+    routes <- machine/demo-a
+    wait <- join/demo-a, routes
+    ");
+}
+
+#[test]
+fn a_node_is_emptied_before_it_is_stopped_and_one_that_is_off_is_left_alone() {
+    let cluster = four_nodes();
+    let nodes: [NodeName; 2] = ["demo-a", "demo-d"].map(|name| name.parse().unwrap());
+    let mut observed = all_of(&cluster);
+    observed.machines.insert(nodes[1].clone(), OFF);
+    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, Some(DRAIN))), @"
+    drain/demo-a
+    stop/demo-a <- drain/demo-a
+    ");
+    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, None)), @"stop/demo-a");
+}
+
+#[test]
+fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked() {
+    let nodes: [NodeName; 2] = ["demo-a", "demo-d"].map(|name| name.parse().unwrap());
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, DRAIN, true)), @"
+    drain/demo-a
+    leave/demo-a <- drain/demo-a
+    remove/demo-a <- leave/demo-a
+    drain/demo-d
+    leave/demo-d <- drain/demo-d
+    remove/demo-d <- leave/demo-d
+    ");
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, DRAIN, false)), @"
+    remove/demo-a
+    remove/demo-d
     ");
 }
 

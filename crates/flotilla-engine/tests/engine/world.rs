@@ -26,6 +26,20 @@ pub(crate) struct World {
     _home: TempDir,
 }
 
+/// A control plane `demo` and a worker `demo-m02`.
+pub(crate) fn with_worker() -> Cluster {
+    let yaml = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane}
+- {name: demo-m02, role: worker}
+";
+    fake::cluster_of(yaml, "10.213.0.0/24")
+}
+
 /// What a person would find.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -39,6 +53,10 @@ pub(crate) struct Found {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::of(fake::cluster("10.213.0.0/24"))
+    }
+
+    pub(crate) fn of(cluster: Cluster) -> Self {
         let home = tempfile::tempdir().unwrap();
         let calls = Calls::default();
         let world = Self {
@@ -49,7 +67,7 @@ impl World {
             store: ClusterStore::new(&home.path().join("home")),
             events: Mutex::default(),
             cancel: Cancel::new(),
-            cluster: fake::cluster("10.213.0.0/24"),
+            cluster,
             _home: home,
         };
         world.store.save(&world.cluster).unwrap();
@@ -58,7 +76,11 @@ impl World {
 
     /// One whose cluster runs, with nothing logged yet.
     pub(crate) async fn running() -> Self {
-        let world = Self::new();
+        Self::running_of(fake::cluster("10.213.0.0/24")).await
+    }
+
+    pub(crate) async fn running_of(cluster: Cluster) -> Self {
+        let world = Self::of(cluster);
         world.start().await.unwrap();
         world.calls.take();
         world.take_events();

@@ -18,7 +18,8 @@ pub(super) fn make_folder_of(path: &Path, owner: Option<Owner>) -> io::Result<()
 
 /// Writes a file, through a link to what it points at.
 ///
-/// A file that is there keeps mode and owner. A new one is for the eyes of `owner` only, or of whoever runs this.
+/// A file that is there keeps its owner, and its mode but for what others may do with it: there is a key in it now. A
+/// new one is for the eyes of `owner` only, or of whoever runs this.
 pub(super) fn write(path: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Result<()> {
     let path = follow(path)?;
     make_folder_of(&path, owner)?;
@@ -27,7 +28,7 @@ pub(super) fn write(path: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Resu
     match fs::metadata(&path) {
         Ok(old) => {
             give(file.as_file(), Some((old.uid(), old.gid())))?;
-            file.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+            file.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o700))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => give(file.as_file(), owner)?,
         Err(error) => return Err(error),

@@ -63,6 +63,17 @@ fn a_node_is_ready_when_it_says_so() {
 }
 
 #[test]
+fn a_node_that_pods_are_kept_off_is_known_by_its_mark() {
+    let node = |key: &str| -> Node {
+        let taint = json!({"key": key, "effect": "NoSchedule"});
+        object(json!({"metadata": {"name": "demo"}, "spec": {"taints": [taint]}}))
+    };
+    assert!(is_marked(&node("node.kubernetes.io/not-ready")));
+    assert!(!is_marked(&node("dedicated")));
+    assert!(!is_marked(&object(json!({"metadata": {"name": "demo"}}))));
+}
+
+#[test]
 fn what_a_node_said_in_an_earlier_life_does_not_count() {
     let beat = "2026-11-16T22:00:00Z";
     let ready = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]);

@@ -1,7 +1,7 @@
 //! `flotilla node …`
 
 mod add;
-mod delete;
+pub(crate) mod delete;
 mod list;
 mod start;
 mod stop;

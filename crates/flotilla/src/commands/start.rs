@@ -22,48 +22,79 @@ use crate::screen::Screen;
 
 use request::Wanted;
 
-pub(crate) fn run(cx: &Cx, args: &StartArgs) -> Result<(), Failure> {
-    // Everything that was typed is checked before anything is looked at, and that before anything is changed.
+/// How a cluster is started.
+#[derive(Debug, Clone)]
+pub(crate) struct How {
+    pub(crate) wait: Wait,
+    pub(crate) dry_run: bool,
+    /// Whatever the host checks find.
+    pub(crate) force: bool,
+    pub(crate) lock: LockArgs,
+}
+
+pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> Result<(), Failure> {
+    let how = |conditions| How {
+        wait: Wait { conditions, limit: args.wait_timeout },
+        dry_run: args.dry_run,
+        force: args.force,
+        lock: args.lock,
+    };
+    if let Some(path) = &args.file {
+        let (cx, file) = file::open(profile, path, screen)?;
+        return from_file(&cx, &file, &how(wait::conditions(&args.wait)?));
+    }
+    let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
-    let wait = Wait { conditions: wanted.wait.clone(), limit: args.wait_timeout };
-    let problems = wanted.spec.check(&this_host());
+    let how = how(wanted.wait.clone());
+    start(&cx, &shelf, &Asked::Typed(wanted), &how)
+}
+
+/// Starts the cluster of a file.
+pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, how: &How) -> Result<(), Failure> {
+    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let spec = file.expanded(&shelf.default_version().parse()?);
+    start(cx, &shelf, &Asked::File(file, spec), how)
+}
+
+/// Everything that was asked for is checked before anything is looked at, and that before anything is changed.
+fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, how: &How) -> Result<(), Failure> {
+    let problems = asked.problems(&this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
-    shelf.check(&bundle_for(&wanted.spec))?;
+    shelf.check(&bundle_for(asked.spec()))?;
     cx.require_root()?;
     let spec = match cx.store.load(&cx.name)? {
-        Some(known) => wanted.merged_into(&known)?,
-        None => wanted.spec.clone(),
+        Some(known) => asked.merged_into(cx, &known)?,
+        None => asked.spec().clone(),
     };
-    check_host(cx, args, &spec)?;
-    if args.dry_run {
-        return dry_run(cx, &spec, &wait);
+    if spec.primary().power == WantedPower::Stopped {
+        return Err(FileError::NothingToStart { cluster: cx.name.clone() }.into());
+    }
+    check_host(cx, how, &spec)?;
+    if how.dry_run {
+        return dry_run(cx, &spec, &how.wait);
     }
     cx.heed_signals()?;
     let bundle = shelf.ensure(&bundle_for(&spec), cx.screen.reporter())?.bundle.manifest.digest;
 
-    let _lock = cx.lock(&cx.name, "flotilla start", args.lock)?;
+    let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
-    let known = cx.store.load(&cx.name)?;
-    let mut cluster = match known {
-        Some(known) => Cluster { spec: wanted.merged_into(&known)?, ..known },
+    let cluster = match cx.store.load(&cx.name)? {
+        Some(known) => {
+            cx.wait(cx.engine().finish_stop(&known))?;
+            Cluster { spec: asked.merged_into(cx, &known)?, ..known }
+        }
         None => new_cluster(cx, spec, bundle)?,
     };
-    cx.wait(cx.engine().finish_stop(&cluster))?;
-    want_running(&mut cluster);
     cx.store.save(&cluster)?;
-    warn_of_sizes_that_wait(cx, &wanted, &cluster);
-    let changed = cx.wait(cx.engine().start(&cluster, &wait))?;
+    if asked.sizes_given() {
+        warn_of_sizes_that_wait(cx, &cluster);
+    }
+    let changed = cx.wait(cx.engine().start(&cluster, &how.wait))?;
     tell(cx.screen, &cluster, changed);
     Ok(())
-}
-
-fn want_running(cluster: &mut Cluster) {
-    for node in &mut cluster.spec.nodes {
-        node.power = WantedPower::Running;
-    }
 }
 
 fn bundle_for(spec: &ClusterSpec) -> Request {

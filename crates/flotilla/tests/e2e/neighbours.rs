@@ -80,7 +80,7 @@ impl World {
         run_in(self.host.id(), script)
     }
 
-    /// A name server on the host's loopback link: the bundle's own CoreDNS.
+    /// A name server on the host's loopback link: the bundle's own `CoreDNS`.
     fn start_name_server(&mut self) {
         fs::write(self.path("Corefile"), COREFILE).unwrap();
         let script =
@@ -88,6 +88,15 @@ impl World {
         let script = format!("{script} -conf {}", self.path("Corefile").display());
         let server = shell_in(self.host.id(), &script).stdout(Stdio::null()).spawn().unwrap();
         self.programs.push(server);
+    }
+
+    /// As the firewall's own service does it: away with its tables, whatever is in them, and anew.
+    fn load_firewall(&self) {
+        let text = format!(
+            "table ip filter\ndelete table ip filter\ntable inet guard\ndelete table inet guard\n{FIREWALL}"
+        );
+        fs::write(self.path("firewall"), text).unwrap();
+        self.on_host(&format!("chroot $ROOT nft -f - < {}", self.path("firewall").display()));
     }
 
     fn rules(&self) -> String {
@@ -165,16 +174,23 @@ fn in_pod(cluster: &Cluster, command: &[&str]) -> String {
 #[ignore = "needs root and a bundle"]
 fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
     let mut world = World::new("nameserver 127.0.0.1\n");
-    fs::write(world.path("firewall"), FIREWALL).unwrap();
-    world.on_host(&format!("chroot $ROOT nft -f - < {}", world.path("firewall").display()));
+    world.load_firewall();
     world.start_name_server();
     let rules = world.rules();
     assert_eq!(rules.matches("policy drop").count(), 2, "{rules}");
     let cluster = world.start("tf-neighbours");
 
-    assert!(in_pod(&cluster, &["wget", "-qO-", "http://192.0.2.1:8080/os-release"]).contains("NAME="));
+    let fetch = ["wget", "-T", "2", "-qO-", "http://192.0.2.1:8080/os-release"];
+    assert!(in_pod(&cluster, &fetch).contains("NAME="));
     assert!(in_pod(&cluster, &["nslookup", "answer.test"]).contains("192.0.2.7"));
     in_pod(&cluster, &["nslookup", "kubernetes.default.svc.cluster.local"]);
+
+    world.load_firewall();
+    let blocked = cluster.try_kubectl(&[&["exec", "shell", "--"], &fetch[..]].concat());
+    assert!(blocked.is_err(), "nothing was in the way: {blocked:?}");
+    cluster.start(&[]);
+    in_pod(&cluster, &fetch);
+    assert!(cluster.start(&[]).contains("nothing to do"));
 
     cluster.succeed(&["delete"]);
     assert_eq!(world.rules(), rules, "the rules of others are as they were");

@@ -1,8 +1,8 @@
 //! `flotilla node delete`
 
-use flotilla_engine::EngineError;
 use flotilla_engine::port::Drain;
-use flotilla_spec::Role;
+use flotilla_engine::{Cluster, EngineError};
+use flotilla_spec::{NodeName, Role};
 use serde_json::json;
 
 use crate::args::NodeDeleteArgs;
@@ -24,19 +24,30 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
         return Err(EngineError::LastControlPlane { cluster: cx.name.clone() }.into());
     }
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
-    cx.wait(cx.engine().remove_nodes(&cluster, &names, drain))?;
-    // Last: killed before, the same command finds them again.
-    cluster.spec.nodes.retain(|node| !names.contains(&node.name));
-    for name in &names {
-        cluster.handed_out.take_back(name);
-    }
-    cx.store.save(&cluster)?;
-    cx.wait(cx.engine().driver.ensure_routes(&cluster)).map_err(EngineError::from)?;
+    remove(cx, &mut cluster, &names, drain)?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || {
         let verb = if names.len() > 1 { "are" } else { "is" };
         format!("{} {verb} deleted", super::joined(&names))
     });
+    Ok(())
+}
+
+/// Takes nodes out of the cluster, its spec and its state.
+pub(crate) fn remove(
+    cx: &Cx,
+    cluster: &mut Cluster,
+    names: &[NodeName],
+    drain: Drain,
+) -> Result<(), Failure> {
+    cx.wait(cx.engine().remove_nodes(cluster, names, drain))?;
+    // Last: killed before, the same command finds them again.
+    cluster.spec.nodes.retain(|node| !names.contains(&node.name));
+    for name in names {
+        cluster.handed_out.take_back(name);
+    }
+    cx.store.save(cluster)?;
+    cx.wait(cx.engine().driver.ensure_routes(cluster)).map_err(EngineError::from)?;
     Ok(())
 }

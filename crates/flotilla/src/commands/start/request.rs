@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use flotilla_engine::{Cluster, EngineError};
 use flotilla_engine::port::Condition;
+use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;

@@ -35,7 +35,7 @@ fn delete_needs_no_more_than_the_name() {
     let (cluster, before) = cluster("damaged");
     let damages: [(&str, &dyn Fn()); 4] = [
         ("a spec that is garbage", &|| {
-            fs::write(cluster.state().join("cluster.yaml"), "\0{garbage").unwrap()
+            fs::write(cluster.state().join("cluster.yaml"), "\0{garbage").unwrap();
         }),
         ("a missing state", &|| fs::remove_file(cluster.state().join("state.json")).unwrap()),
         ("a state that is garbage", &|| fs::write(cluster.state().join("state.json"), "[]").unwrap()),

@@ -122,7 +122,7 @@ impl Probe {
     #[track_caller]
     pub(super) fn page(&self, cluster: &Cluster, address: &str) -> String {
         wait_until(&format!("{address}, asked for on {}", self.node), PATIENCE, || {
-            self.run(cluster, &format!("wget -T 5 -qO- http://{address}"))
+            self.run(cluster, &format!("busybox timeout 10 wget -qO- http://{address}"))
         })
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn a_service_is_reached_from_every_node(cluster: &Cluster) {
     for from in &probes {
         from.page(cluster, "any");
         // Of so many calls one goes to another node.
-        let line = "for i in $(seq 40); do wget -T 5 -qO- http://any; done";
+        let line = "for i in $(seq 40); do busybox timeout 10 wget -qO- http://any; done";
         let answers = from.run(cluster, line).unwrap();
         let answered: BTreeSet<_> = answers.lines().collect();
         assert!(answered.len() > 1, "{}: {answered:?}", from.node);
@@ -91,7 +91,7 @@ pub(super) fn small_and_large_answers_cross_nodes(cluster: &Cluster) {
     let probes = fleet::probes(cluster);
     let [_, from, to] = &probes[..] else { panic!("{probes:?}") };
     for (file, size) in [("small", "1400"), ("large", "61440")] {
-        let line = format!("wget -T 5 -qO- http://{}:{POD_PORT}/{file} | busybox wc -c", to.ip);
+        let line = format!("busybox timeout 10 wget -qO- http://{}:{POD_PORT}/{file} | busybox wc -c", to.ip);
         assert_eq!(from.run(cluster, &line).unwrap(), size);
     }
     // The whole way takes what a pod's own link does, undivided.
@@ -115,7 +115,7 @@ pub(super) fn a_pod_reaches_itself_by_its_service(cluster: &Cluster) {
 pub(super) fn a_client_keeps_its_server_if_asked_to(cluster: &Cluster) {
     for from in fleet::probes(cluster) {
         let first = from.page(cluster, "same");
-        let line = "for i in $(seq 20); do wget -T 5 -qO- http://same; done";
+        let line = "for i in $(seq 20); do busybox timeout 10 wget -qO- http://same; done";
         let answers = from.run(cluster, line).unwrap();
         assert!(answers.lines().all(|answer| answer == first), "{}: {first}, then {answers}", from.node);
     }
@@ -127,7 +127,7 @@ pub(super) fn pods_leave_by_their_nodes_address(cluster: &Cluster) {
         let port = server.local_addr().unwrap().port();
         let caller = thread::spawn(move || server.accept().unwrap().1.ip());
         // Nobody answers: it matters who calls.
-        let line = format!("wget -T 5 -qO- http://host.flotilla.internal:{port}");
+        let line = format!("busybox timeout 10 wget -qO- http://host.flotilla.internal:{port}");
         assert!(from.run(cluster, &line).is_err());
         let node: IpAddr = cluster.succeed(&["ip", "-n", &from.node]).trim().parse().unwrap();
         assert_eq!(caller.join().unwrap(), node, "{}", from.node);

@@ -1,0 +1,23 @@
+//! `flotilla diff`
+
+use std::process::ExitCode;
+
+use crate::args::DiffArgs;
+use crate::commands::file::{self, Plan};
+use crate::failure::Failure;
+use crate::screen::Screen;
+
+/// The exit status that says that there are differences, as diff and kubectl have it.
+const DIFFERS: u8 = 1;
+
+pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<ExitCode, Failure> {
+    let (cx, file) = file::open(profile, &args.file.path, screen)?;
+    cx.require_root()?;
+    let plan = Plan::new(&cx, &file, cx.store.load(&cx.name)?.as_ref())?;
+    if screen.is_json() {
+        screen.json(&plan.to_json());
+    } else if !plan.changes.is_empty() {
+        screen.line(&plan.lines());
+    }
+    Ok(if plan.changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+}

@@ -1,0 +1,120 @@
+//! What commands about a cluster's file share.
+
+mod error;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flotilla_bundle::Shelf;
+use flotilla_engine::{Cluster, EngineError};
+use flotilla_spec::change::{self, Change};
+use flotilla_spec::{ClusterFile, ClusterSpec};
+use serde_json::{Value, json};
+
+use crate::cluster::Cx;
+use crate::failure::Failure;
+use crate::screen::Screen;
+
+pub(crate) use error::FileError;
+
+/// A file that is longer describes no cluster.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads a file, and prepares for a command about its cluster. Touches nothing.
+pub(crate) fn open<'a>(
+    profile: Option<&str>,
+    path: &Path,
+    screen: &'a Screen,
+) -> Result<(Cx<'a>, ClusterFile), Failure> {
+    let text = read(path)?;
+    let file = ClusterFile::read(&name_of(path), &text).map_err(EngineError::Spec)?;
+    if let Some(given) = profile.filter(|given| *given != file.name.as_ref()) {
+        let (file, given) = (file.name.to_string(), given.to_owned());
+        return Err(FileError::OtherCluster { file, given }.into());
+    }
+    Ok((Cx::new(file.name.as_ref(), screen)?, file))
+}
+
+/// How a file would change a cluster, or what it would make where there is none.
+pub(crate) struct Plan {
+    pub(crate) wanted: ClusterSpec,
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Plan {
+    /// Everything wrong with it is told; whether it can be done is [`Plan::feasible`].
+    pub(crate) fn new(cx: &Cx, file: &ClusterFile, cluster: Option<&Cluster>) -> Result<Self, Failure> {
+        let (known, wanted) = match cluster {
+            Some(cluster) => {
+                let known = with_chosen_ranges(cluster);
+                let wanted = file.expanded_over(&known);
+                (known, wanted)
+            }
+            None => {
+                let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+                let wanted = file.expanded(&shelf.default_version().parse()?);
+                (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
+            }
+        };
+        let problems = file.check(&wanted, &cx.host_size());
+        if !problems.is_empty() {
+            return Err(EngineError::Spec(problems).into());
+        }
+        Ok(Self { changes: change::changes(&known, &wanted), wanted })
+    }
+
+    /// Refuses it if any of it cannot be done.
+    pub(crate) fn feasible(&self, cx: &Cx) -> Result<(), Failure> {
+        let refused: Vec<_> = self.changes.iter().filter(|change| change.obstacle().is_some()).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let changes = refused.iter().map(ToString::to_string).collect();
+        Err(FileError::Impossible { cluster: cx.name.clone(), changes }.into())
+    }
+
+    /// A line for each change.
+    pub(crate) fn lines(&self) -> String {
+        self.changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let changes = self.changes.iter().map(|change| {
+            let mut value = json!(change);
+            value["text"] = json!(change.to_string());
+            value["possible"] = json!(change.obstacle().is_none());
+            value
+        });
+        json!({"cluster": self.wanted.name.as_ref(), "changes": changes.collect::<Vec<_>>()})
+    }
+}
+
+/// A cluster's spec with the ranges that were chosen for it: a file may name them as well.
+fn with_chosen_ranges(cluster: &Cluster) -> ClusterSpec {
+    let mut spec = cluster.spec.clone();
+    spec.network.subnet = Some(cluster.handed_out.subnet);
+    spec.network.pod_subnet = Some(cluster.handed_out.pod_subnet);
+    spec
+}
+
+/// What errors call the file.
+pub(crate) fn name_of(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn read(path: &Path) -> Result<String, FileError> {
+    let failed = |source| FileError::Read { file: name_of(path), source };
+    let reader: Box<dyn Read> =
+        if is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };
+    let mut text = String::new();
+    reader.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LONGEST {
+        return Err(FileError::TooLong { file: name_of(path) });
+    }
+    Ok(text)
+}

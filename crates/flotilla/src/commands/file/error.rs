@@ -1,0 +1,57 @@
+//! What can be wrong with a cluster's file, beside what is in it.
+
+use flotilla_engine::explain::{Code, Explain, profile_flag};
+use flotilla_spec::ClusterName;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("cannot read {file}")]
+    Read { file: String, source: std::io::Error },
+    #[error("{file} is longer than 1 MiB")]
+    TooLong { file: String },
+    #[error("the file is about cluster {file}, and -p says {given}")]
+    OtherCluster { file: String, given: String },
+    #[error("cluster {cluster} cannot be changed like that; nothing was touched")]
+    Impossible { cluster: ClusterName, changes: Vec<String> },
+    #[error("cluster {cluster} is there already, and is not as the file says")]
+    Differs { cluster: ClusterName, changes: Vec<String> },
+    #[error("there is no terminal to ask on whether that is to be done")]
+    NobodyToAsk,
+    #[error("the file wants cluster {cluster} stopped, and it is not there yet")]
+    NothingToStop { cluster: ClusterName },
+}
+
+impl FileError {
+    /// Lines that belong to the error.
+    pub(crate) fn details(&self) -> Vec<String> {
+        match self {
+            Self::Impossible { changes, .. } | Self::Differs { changes, .. } => changes.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Explain for FileError {
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self {
+            Self::Read { .. } | Self::TooLong { .. } => ("MK_CONFIG", 18),
+            Self::OtherCluster { .. } | Self::NobodyToAsk | Self::NothingToStop { .. } => ("MK_USAGE", 14),
+            Self::Impossible { .. } | Self::Differs { .. } => ("MK_CONFLICT", 11),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::OtherCluster { .. } => vec!["leave out -p: the file has the name".into()],
+            Self::Impossible { cluster, .. } => {
+                let flag = profile_flag(cluster);
+                vec![format!("delete it first with `flotilla delete{flag}`, or give the file another name")]
+            }
+            Self::Differs { .. } => vec!["change it with `flotilla apply -f FILE`".into()],
+            Self::NobodyToAsk => vec!["give --yes to do it, or --dry-run to see it".into()],
+            Self::NothingToStop { .. } => vec!["let at least the control plane run".into()],
+            Self::Read { .. } | Self::TooLong { .. } => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a cluster is started as: what was typed, or a file.
+
+use flotilla_engine::Cluster;
+use flotilla_spec::error::SpecError;
+use flotilla_spec::{Change, ClusterFile, ClusterSpec, HostSize, WantedPower};
+
+use super::request::Wanted;
+use crate::cluster::Cx;
+use crate::commands::file::{FileError, Plan};
+use crate::failure::Failure;
+
+pub(super) enum Asked<'a> {
+    Typed(Wanted),
+    /// With the cluster that it makes where there is none.
+    File(&'a ClusterFile, ClusterSpec),
+}
+
+impl Asked<'_> {
+    /// The cluster, if there is none yet.
+    pub(super) fn spec(&self) -> &ClusterSpec {
+        match self {
+            Self::Typed(wanted) => &wanted.spec,
+            Self::File(_, spec) => spec,
+        }
+    }
+
+    pub(super) fn problems(&self, host: &HostSize) -> Vec<SpecError> {
+        match self {
+            Self::Typed(wanted) => wanted.spec.check(host),
+            Self::File(file, spec) => file.check(spec, host),
+        }
+    }
+
+    /// The spec of a cluster that is there, with what may change and was asked for, and what is to run.
+    pub(super) fn merged_into(&self, cx: &Cx, known: &Cluster) -> Result<ClusterSpec, Failure> {
+        match self {
+            Self::Typed(wanted) => {
+                let mut spec = wanted.merged_into(known)?;
+                for node in &mut spec.nodes {
+                    node.power = WantedPower::Running;
+                }
+                Ok(spec)
+            }
+            Self::File(file, _) => started(known, &Plan::new(cx, file, Some(known))?),
+        }
+    }
+
+    pub(super) fn sizes_given(&self) -> bool {
+        matches!(self, Self::Typed(wanted) if wanted.sizes_given())
+    }
+}
+
+/// A cluster whose nodes only have to be started. Everything else is for `apply`, which asks first.
+fn started(known: &Cluster, plan: &Plan) -> Result<ClusterSpec, Failure> {
+    let other = plan.changes.iter().filter(|change| !matches!(change, Change::Start { .. }));
+    let other: Vec<_> = other.map(ToString::to_string).collect();
+    if !other.is_empty() {
+        return Err(FileError::Differs { cluster: known.name().clone(), changes: other }.into());
+    }
+    Ok(ClusterSpec { nodes: plan.wanted.nodes.clone(), ..known.spec.clone() })
+}
