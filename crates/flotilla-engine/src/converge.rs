@@ -164,7 +164,7 @@ impl Engine<'_> {
     ) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
-        let reachable = observed.kubernetes >= KubernetesState::Partial;
+        let reachable = matches!(observed.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
         if !reachable {
             let text =
                 "the API does not answer: the nodes' pods are not moved, and the cluster still lists them"

@@ -16,6 +16,7 @@ pub enum Change {
     },
     Remove {
         node: NodeName,
+        role: Role,
     },
     Start {
         node: NodeName,
@@ -29,6 +30,8 @@ pub enum Change {
         field: &'static str,
         from: String,
         to: String,
+        /// It runs, and must be off for it.
+        restart: bool,
     },
     /// Something of the whole cluster, which nothing can change.
     Replace {
@@ -43,6 +46,7 @@ impl Change {
     pub fn obstacle(&self) -> Option<&'static str> {
         match self {
             Self::Replace { .. } | Self::Update { field: ROLE, .. } => Some("cannot change once it is made"),
+            Self::Remove { role: Role::ControlPlane, .. } => Some("cannot go: the cluster is made from it"),
             Self::Update { field: LABELS | TAINTS, .. } => {
                 Some("cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew")
             }
@@ -50,10 +54,10 @@ impl Change {
         }
     }
 
-    /// The node that must be off for it, and runs again afterwards.
+    /// The node that must be restarted for it.
     pub fn restarts(&self) -> Option<&NodeName> {
         match self {
-            Self::Update { node, field: CPUS | MEMORY, .. } => Some(node),
+            Self::Update { node, restart: true, .. } => Some(node),
             _ => None,
         }
     }
@@ -63,10 +67,10 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Add { node, role } => write!(f, "+ node {node}: {role}")?,
-            Self::Remove { node } => write!(f, "- node {node}")?,
+            Self::Remove { node, .. } => write!(f, "- node {node}")?,
             Self::Start { node } => write!(f, "~ node {node}: start")?,
             Self::Stop { node } => write!(f, "~ node {node}: stop")?,
-            Self::Update { node, field, from, to } => write!(f, "~ node {node}: {field} {from} -> {to}")?,
+            Self::Update { node, field, from, to, .. } => write!(f, "~ node {node}: {field} {from} -> {to}")?,
             Self::Replace { field, from, to } => write!(f, "~ {field} {from} -> {to}")?,
         }
         if let Some(obstacle) = self.obstacle() {
@@ -94,7 +98,7 @@ pub fn changes(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         }
     }
     let goes = |node: &&NodeSpec| !wanted.nodes.iter().any(|wanted| wanted.name == node.name);
-    let gone = known.nodes.iter().filter(goes).map(|node| Change::Remove { node: node.name.clone() });
+    let gone = known.nodes.iter().filter(goes).map(|node| Change::Remove { node: node.name.clone(), role: node.role });
     changes.extend(gone);
     changes
 }
@@ -127,6 +131,7 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
 
 fn of_node(known: &NodeSpec, wanted: &NodeSpec) -> Vec<Change> {
     let node = &wanted.name;
+    let runs = (known.power, wanted.power) == (WantedPower::Running, WantedPower::Running);
     let fields = |spec: &NodeSpec| {
         [
             (ROLE, spec.role.to_string()),
@@ -145,6 +150,7 @@ fn of_node(known: &NodeSpec, wanted: &NodeSpec) -> Vec<Change> {
             field,
             from: shown(from),
             to: shown(to),
+            restart: runs && [CPUS, MEMORY].contains(&field),
         })
         .collect();
     match (known.power, wanted.power) {
@@ -208,6 +214,12 @@ mod tests {
         - node d
         ");
         assert!(changes(&spec(known), &spec(wanted)).iter().all(|change| change.obstacle().is_none()));
+    }
+
+    #[test]
+    fn the_control_plane_stays() {
+        let told = told("nodes: [{}, {name: a}]", "nodes: [{name: b}, {name: a}]");
+        assert_eq!(told, "+ node b: control plane\n- node demo (cannot go: the cluster is made from it)");
     }
 
     #[test]

@@ -6,12 +6,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use flotilla_engine::explain::DEFAULT_CLUSTER;
 
 mod cluster;
+mod file;
 mod node;
 
 pub(crate) use cluster::{
     DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs,
     StatusArgs, StopArgs,
 };
+pub(crate) use file::{ApplyArgs, DiffArgs};
 pub(crate) use node::{
     NodeAddArgs, NodeCommand, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeStartArgs, NodeStopArgs,
 };
@@ -28,9 +30,9 @@ pub(crate) use node::{
     source <(flotilla completion bash)     tab completion for this shell")]
 pub(crate) struct Cli {
     /// Name of the cluster
-    #[arg(long, short, global = true, value_name = "NAME", default_value = DEFAULT_CLUSTER,
-          help_heading = "Global options")]
-    pub(crate) profile: String,
+    #[arg(long, short, global = true, value_name = "NAME", help_heading = "Global options",
+          help = format!("Name of the cluster [default: {DEFAULT_CLUSTER}]"))]
+    pub(crate) profile: Option<String>,
     /// Accepted for minikube's scripts
     #[arg(long, global = true, hide = true)]
     pub(crate) alsologtostderr: bool,
@@ -47,6 +49,18 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Stop(StopArgs),
     Delete(DeleteArgs),
+    Apply(ApplyArgs),
+    Diff(DiffArgs),
+    /// Print a cluster as a file that makes the same one
+    #[command(after_help = "Examples:\n  \
+        flotilla export > cluster.yaml\n  \
+        flotilla export -p demo | ssh other-host flotilla start -f -")]
+    Export,
+    /// Print the JSON schema of the cluster's file, for editors
+    #[command(after_help = "Examples:\n  \
+        flotilla schema > cluster.schema.json\n  \
+        # yaml-language-server: $schema=cluster.schema.json      first line of a cluster's file")]
+    Schema,
     /// Freeze Kubernetes; pods of your own go on
     #[command(after_help = "Examples:\n  flotilla pause\n  flotilla pause -A      your own pods as well")]
     Pause(PauseArgs),
@@ -250,11 +264,18 @@ impl Cli {
             Command::Status(args) => args.output,
             Command::Stop(args) => args.output,
             Command::Delete(args) => args.output,
+            Command::Apply(args) => args.output,
+            Command::Diff(args) => args.output,
             Command::Pause(args) | Command::Unpause(args) => args.output,
             Command::Ip(args) => args.output,
             Command::Node(command) => return command.output(),
             Command::Doctor(output) | Command::UpdateContext(output) => *output,
-            Command::Completion(_) | Command::Kubectl(_) | Command::Ssh(_) | Command::Logs(_) => {
+            Command::Export
+            | Command::Schema
+            | Command::Completion(_)
+            | Command::Kubectl(_)
+            | Command::Ssh(_)
+            | Command::Logs(_) => {
                 return Output::Text;
             }
         };

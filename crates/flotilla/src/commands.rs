@@ -41,8 +41,8 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Start(args) => start::run(profile, &args, screen).map(done),
         Command::Apply(args) => apply::run(profile, &args, screen).map(done),
         Command::Diff(args) => diff::run(profile, &args, screen),
-        Command::Export(_) => export::run(&cx()?).map(done),
-        Command::Schema(_) => {
+        Command::Export => export::run(&cx()?).map(done),
+        Command::Schema => {
             schema::run(screen);
             Ok(ExitCode::SUCCESS)
         }

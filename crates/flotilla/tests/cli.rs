@@ -9,6 +9,7 @@ mod cli {
     mod doctor;
     mod dry_run;
     mod exit_codes;
+    mod file;
     mod help;
     mod import_export;
     mod interrupt;

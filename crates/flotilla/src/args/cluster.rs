@@ -1,5 +1,6 @@
 //! What can be typed to have, use and lose a cluster.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,11 +16,19 @@ use super::OutputArgs;
 #[command(after_help = "Examples:\n  \
     flotilla start                                a cluster named flotilla\n  \
     flotilla start --nodes 3                      one control plane, two workers\n  \
+    flotilla start -f cluster.yaml                all nodes as a file describes them\n  \
     flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded\n  \
     flotilla start --extra-config kubelet.max-pods=50\n  \
     flotilla start --wait all                     until all system pods are ready\n  \
     flotilla start --dry-run                      what would be done")]
 pub(crate) struct StartArgs {
+    /// File that describes the cluster; `-` is standard input
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = [
+        "nodes", "cpus", "memory", "disk_size", "kubernetes_version", "driver", "subnet", "pod_subnet",
+        "service_cluster_ip_range", "dns_domain", "extra_config", "feature_gates", "apiserver_names",
+        "apiserver_ips"
+    ])]
+    pub(crate) file: Option<PathBuf>,
     /// How many nodes: one control plane, the others workers [default: 1]
     #[arg(long, short, value_name = "N")]
     pub(crate) nodes: Option<u32>,

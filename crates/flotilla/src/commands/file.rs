@@ -12,7 +12,7 @@ use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec};
 use serde_json::{Value, json};
 
-use crate::cluster::Cx;
+use crate::cluster::{Cx, this_host};
 use crate::failure::Failure;
 use crate::screen::Screen;
 
@@ -57,7 +57,7 @@ impl Plan {
                 (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
             }
         };
-        let problems = file.check(&wanted, &cx.host_size());
+        let problems = file.check(&wanted, &this_host());
         if !problems.is_empty() {
             return Err(EngineError::Spec(problems).into());
         }

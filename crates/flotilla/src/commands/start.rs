@@ -1,5 +1,6 @@
 //! `flotilla start`
 
+mod asked;
 mod request;
 pub(crate) mod wait;
 
@@ -7,19 +8,21 @@ use std::collections::BTreeMap;
 
 use flotilla_bundle::{Request, Shelf};
 use flotilla_engine::converge::Wait;
-use flotilla_engine::explain::profile_flag;
+use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::port::{Changed, Severity};
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterName, ClusterSpec, WantedPower};
+use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, WantedPower};
 use serde_json::json;
 
-use crate::args::StartArgs;
+use crate::args::{LockArgs, StartArgs};
 use crate::cluster::{Cx, fatal, this_host};
+use crate::commands::file::{self, FileError};
 use crate::failure::Failure;
 use crate::screen::Screen;
 
+use asked::Asked;
 use request::Wanted;
 
 /// How a cluster is started.
@@ -102,7 +105,7 @@ fn bundle_for(spec: &ClusterSpec) -> Request {
 }
 
 /// Only what is fatal stops it; a warning is told, once, when the cluster is made.
-fn check_host(cx: &Cx, args: &StartArgs, spec: &ClusterSpec) -> Result<(), Failure> {
+fn check_host(cx: &Cx, how: &How, spec: &ClusterSpec) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
     let findings = cx.examine();
     for finding in findings.iter().filter(|finding| is_new && finding.severity == Severity::Warning) {
@@ -110,7 +113,7 @@ fn check_host(cx: &Cx, args: &StartArgs, spec: &ClusterSpec) -> Result<(), Failu
         cx.screen.reporter().report(Event::Warning { text });
     }
     let fatal = fatal(findings);
-    if !fatal.is_empty() && !args.force {
+    if !fatal.is_empty() && !how.force {
         return Err(EngineError::Host(fatal).into());
     }
     // Only a new cluster can still have its ranges taken by others.
@@ -149,10 +152,10 @@ fn hand_out(handed_out: &mut HandedOut, spec: &ClusterSpec) -> Result<(), Failur
     Ok(())
 }
 
-fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
+fn warn_of_sizes_that_wait(cx: &Cx, cluster: &Cluster) {
     let machines = cx.wait(cx.engine().machines(cluster.name())).unwrap_or_default();
     let running = machines.values().any(|machine| machine.state().power == flotilla_engine::port::Power::On);
-    if running && wanted.sizes_given() {
+    if running {
         let text =
             "a running node keeps its size: it changes with the next `flotilla stop` and `start`".into();
         cx.screen.reporter().report(Event::Note { text });
@@ -161,8 +164,7 @@ fn warn_of_sizes_that_wait(cx: &Cx, wanted: &Wanted, cluster: &Cluster) {
 
 fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
     let plan = if let Some(known) = cx.store.load(&cx.name)? {
-        let mut cluster = Cluster { spec: spec.clone(), ..known };
-        want_running(&mut cluster);
+        let cluster = Cluster { spec: spec.clone(), ..known };
         cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?
     } else {
         let cluster = new_cluster(cx, spec.clone(), String::new())?;

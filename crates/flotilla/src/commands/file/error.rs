@@ -17,8 +17,8 @@ pub(crate) enum FileError {
     Differs { cluster: ClusterName, changes: Vec<String> },
     #[error("there is no terminal to ask on whether that is to be done")]
     NobodyToAsk,
-    #[error("the file wants cluster {cluster} stopped, and it is not there yet")]
-    NothingToStop { cluster: ClusterName },
+    #[error("the file wants cluster {cluster} stopped: there is nothing to start")]
+    NothingToStart { cluster: ClusterName },
 }
 
 impl FileError {
@@ -35,7 +35,7 @@ impl Explain for FileError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
             Self::Read { .. } | Self::TooLong { .. } => ("MK_CONFIG", 18),
-            Self::OtherCluster { .. } | Self::NobodyToAsk | Self::NothingToStop { .. } => ("MK_USAGE", 14),
+            Self::OtherCluster { .. } | Self::NobodyToAsk | Self::NothingToStart { .. } => ("MK_USAGE", 14),
             Self::Impossible { .. } | Self::Differs { .. } => ("MK_CONFLICT", 11),
         };
         Code { name, exit_status }
@@ -50,7 +50,7 @@ impl Explain for FileError {
             }
             Self::Differs { .. } => vec!["change it with `flotilla apply -f FILE`".into()],
             Self::NobodyToAsk => vec!["give --yes to do it, or --dry-run to see it".into()],
-            Self::NothingToStop { .. } => vec!["let at least the control plane run".into()],
+            Self::NothingToStart { .. } => vec!["let at least the control plane run".into()],
             Self::Read { .. } | Self::TooLong { .. } => Vec::new(),
         }
     }

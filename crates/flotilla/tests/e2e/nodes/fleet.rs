@@ -84,8 +84,10 @@ pub(super) fn probes(cluster: &Cluster) -> Vec<Probe> {
     nodes.sort_unstable();
     wait_until("a probe is ready on every node", PATIENCE, || {
         let pods = cluster.get(&["pods", "-l", "app=probe"]);
+        let ready = pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod)).map(probe);
+        // The pod of a node that was deleted is listed until the cluster next looks for such.
         let mut probes: Vec<Probe> =
-            pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod)).map(probe).collect();
+            ready.filter(|probe| nodes.contains(&probe.node.as_str())).collect();
         probes.sort_by(|a, b| a.node.cmp(&b.node));
         if probes.iter().map(|probe| &probe.node).eq(&nodes) {
             Ok(probes)

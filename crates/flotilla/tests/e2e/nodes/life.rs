@@ -38,7 +38,8 @@ pub(super) fn a_stopped_node_returns_as_it_was(cluster: &Cluster) {
         let probes = fleet::probes(cluster);
         for (from, to) in [(node.as_str(), "late"), ("late", node)] {
             let (from, to) = (find(&probes, from), find(&probes, to));
-            let answer = from.run(cluster, &format!("busybox timeout 10 wget -qO- http://{}:{POD_PORT}", to.ip))?;
+            let answer =
+                from.run(cluster, &format!("busybox timeout 10 wget -qO- http://{}:{POD_PORT}", to.ip))?;
             if answer != to.node {
                 return Err(answer);
             }

@@ -1,0 +1,295 @@
+//! A cluster's file: what it would make and change, and everything that is wrong with it. Nothing here is made.
+
+use std::fs;
+
+use flotilla_testkit::Home;
+use insta::assert_snapshot;
+
+use super::{home, may_be_root};
+
+const HEAD: &str = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\n";
+
+/// As `start --nodes 2` keeps it, stopped.
+const KNOWN: &str = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane, power: stopped}
+- {name: demo-m02, role: worker, memory: 1g, power: stopped}
+";
+const STATE: &str = r#"{
+    "subnet": "10.213.77.0/24",
+    "podSubnet": "10.254.0.0/16",
+    "nodes": {"demo": 1, "demo-m02": 2},
+    "bundle": "deef2ae31254f1becf5f184baaebb37bfde5a02e07a78a7ca7450d5ae24cf740"
+}"#;
+
+/// A home with this in `cluster.yaml`, below the lines that every file has.
+fn home_with(rest: &str) -> Home {
+    let home = home();
+    write(&home, rest);
+    home
+}
+
+fn write(home: &Home, rest: &str) {
+    fs::write(home.path().join("cluster.yaml"), format!("{HEAD}{rest}")).unwrap();
+}
+
+/// The same, where the cluster is there, stopped; none for who may not look at it.
+fn home_with_cluster(rest: &str) -> Option<Home> {
+    if !may_be_root() {
+        return None;
+    }
+    let home = home_with(rest);
+    let folder = home.state().join("clusters/demo");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cluster.yaml"), KNOWN).unwrap();
+    fs::write(folder.join("state.json"), STATE).unwrap();
+    Some(home)
+}
+
+#[test]
+fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
+    let home = home_with("nodes:\n- memroy: 2g\n- name: My_Node\n");
+    let ran = home.run(["diff", "-f", "cluster.yaml"]);
+    assert_snapshot!(ran, @r#"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFIG]: 2 things are wrong with what was asked for
+        cluster.yaml:5:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints; did you mean `memory`?
+        cluster.yaml:6:9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
+    "#);
+    for command in ["start", "apply"] {
+        let other = home.run([command, "-f", "cluster.yaml"]);
+        assert_eq!(other.to_string(), ran.to_string(), "{command}");
+    }
+    write(&home, "nodes: [{memory: 100m}]");
+    assert_snapshot!(home.run(["start", "-f", "cluster.yaml"]), @"
+    status: 23
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: cluster.yaml:4:18 (`nodes: [{memory: 100m}]`): node demo has 100 MiB of memory, a control plane needs 1024 MiB; give it at least 1024m
+    ");
+    assert_eq!(home.files(), ["cluster.yaml"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told() {
+    let home = home();
+    assert_snapshot!(home.run(["apply", "-f", "nope.yaml"]), @"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFIG]: cannot read nope.yaml
+      caused by: No such file or directory (os error 2)
+    ");
+    fs::write(home.path().join("long.yaml"), "#".repeat((1 << 20) + 1)).unwrap();
+    assert_snapshot!(home.run(["diff", "-f", "long.yaml"]), @"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFIG]: long.yaml is longer than 1 MiB
+    ");
+    // Standard input is empty here.
+    let ran = home.run(["diff", "-f", "-"]);
+    assert_eq!(ran.status, 18);
+    assert!(ran.stderr.contains("standard input:1:1"), "{ran}");
+}
+
+#[test]
+fn the_name_is_in_the_file() {
+    let home = home_with("");
+    for command in ["start", "apply", "diff"] {
+        let ran = home.run([command, "-f", "cluster.yaml", "-p", "other"]);
+        assert_eq!(
+            (ran.status, ran.stderr.as_str()),
+            (
+                14,
+                "error[MK_USAGE]: the file is about cluster demo, and -p says other\n\
+                 hint: leave out -p: the file has the name\n"
+            ),
+            "{command}"
+        );
+    }
+    let ran = home.run(["start", "-f", "cluster.yaml", "--nodes", "3"]);
+    assert_eq!(ran.status, 14, "{ran}");
+}
+
+#[test]
+fn a_new_cluster_is_all_additions() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home_with("nodes: [{count: 2}, {name: big, memory: 1g}]");
+    assert_snapshot!(home.run(["diff", "-f", "cluster.yaml", "-p", "demo"]), @"
+    status: 1
+    ----- stdout -----
+    + node demo: control plane
+    + node demo-m02: worker
+    + node big: worker
+    ----- stderr -----
+    ");
+    let (dry, ran) =
+        (home.run(["apply", "-f", "cluster.yaml", "--dry-run"]), home.run(["apply", "-f", "cluster.yaml"]));
+    assert_eq!(dry.status, 0, "{dry}");
+    assert_eq!(ran.stdout, dry.stdout);
+    assert_eq!(
+        (ran.status, ran.stderr.as_str()),
+        (
+            14,
+            "error[MK_USAGE]: there is no terminal to ask on whether that is to be done\n\
+             hint: give --yes to do it, or --dry-run to see it\n"
+        )
+    );
+    let steps = home.run(["start", "-f", "cluster.yaml", "--dry-run", "--force"]).success();
+    for step in ["booting node demo\n", "joining node demo-m02\n", "joining node big\n"] {
+        assert!(steps.stdout.contains(step), "{steps}");
+    }
+    write(&home, "nodes: [{state: stopped}]");
+    assert_eq!(home.run(["start", "-f", "cluster.yaml", "--force"]).status, 14);
+    assert_eq!(home.files(), ["cluster.yaml"]);
+}
+
+#[test]
+fn changes_are_shown_and_nothing_is_touched() {
+    let rest = "nodes: [{cpus: 1}, {name: demo-m02, memory: 1g}, {name: new}]";
+    let Some(home) = home_with_cluster(rest) else { return };
+    let before = home.files();
+    assert_snapshot!(home.run(["diff", "-f", "cluster.yaml"]), @"
+    status: 1
+    ----- stdout -----
+    ~ node demo: cpus no-limit -> 1
+    ~ node demo: start
+    ~ node demo-m02: start
+    + node new: worker
+    ----- stderr -----
+    ");
+    assert_snapshot!(home.run(["diff", "-f", "cluster.yaml", "-o", "json"]), @r#"
+    status: 1
+    ----- stdout -----
+    {
+      "changes": [
+        {
+          "action": "update",
+          "field": "cpus",
+          "from": "no-limit",
+          "node": "demo",
+          "possible": true,
+          "restart": false,
+          "text": "~ node demo: cpus no-limit -> 1",
+          "to": "1"
+        },
+        {
+          "action": "start",
+          "node": "demo",
+          "possible": true,
+          "text": "~ node demo: start"
+        },
+        {
+          "action": "start",
+          "node": "demo-m02",
+          "possible": true,
+          "text": "~ node demo-m02: start"
+        },
+        {
+          "action": "add",
+          "node": "new",
+          "possible": true,
+          "role": "worker",
+          "text": "+ node new: worker"
+        }
+      ],
+      "cluster": "demo"
+    }
+    ----- stderr -----
+    "#);
+    let dry = home.run(["apply", "-f", "cluster.yaml", "--dry-run"]).success();
+    assert_eq!(dry.stdout, home.run(["diff", "-f", "cluster.yaml"]).stdout);
+    assert_snapshot!(home.run(["start", "-f", "cluster.yaml", "--force"]), @"
+    status: 11
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFLICT]: cluster demo is there already, and is not as the file says
+        ~ node demo: cpus no-limit -> 1
+        + node new: worker
+    hint: change it with `flotilla apply -f FILE`
+    ");
+    assert_eq!(home.files(), before);
+}
+
+#[test]
+fn what_cannot_change_is_refused_before_anything_is_touched() {
+    let rest = "kubernetesVersion: v1.36.4\nnetwork: {subnet: 10.213.78.0/24}\nnodes: [{name: other}]";
+    let Some(home) = home_with_cluster(rest) else { return };
+    assert_snapshot!(home.run(["apply", "-f", "cluster.yaml", "--yes"]), @"
+    status: 11
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFLICT]: cluster demo cannot be changed like that; nothing was touched
+        ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
+        ~ network.subnet 10.213.77.0/24 -> 10.213.78.0/24 (cannot change once it is made)
+        - node demo (cannot go: the cluster is made from it)
+    hint: delete it first with `flotilla delete -p demo`, or give the file another name
+    ");
+    let kept = fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap();
+    assert_eq!(kept, KNOWN);
+}
+
+#[test]
+fn an_exported_cluster_is_as_its_file_says() {
+    // The ranges that were chosen may be named.
+    let chosen = "network: {subnet: 10.213.77.0/24, podSubnet: 10.254.0.0/16}";
+    let nodes = "nodes: [{state: stopped}, {memory: 1g, state: stopped}]";
+    let Some(home) = home_with_cluster(&format!("{chosen}\n{nodes}")) else { return };
+    drop(home.run(["diff", "-f", "cluster.yaml"]).success());
+    let exported = home.run(["export", "-p", "demo"]).success();
+    assert_snapshot!(exported, @"
+    status: 0
+    ----- stdout -----
+    apiVersion: flotilla.dev/v1
+    kind: Cluster
+    name: demo
+    kubernetesVersion: v1.37.1
+    driver: native
+    network:
+      nodePodPrefix: 24
+      serviceSubnet: 10.96.0.0/12
+      dnsDomain: cluster.local
+    nodes:
+    - name: demo
+      role: control-plane
+      cpus: no-limit
+      memory: no-limit
+      state: stopped
+    - name: demo-m02
+      role: worker
+      cpus: no-limit
+      memory: 1Gi
+      state: stopped
+    ----- stderr -----
+    ");
+    fs::write(home.path().join("exported.yaml"), &exported.stdout).unwrap();
+    assert_eq!(home.run(["diff", "-f", "exported.yaml"]).success().stdout, "");
+    assert_snapshot!(home.run(["apply", "-f", "exported.yaml"]), @"
+    status: 0
+    ----- stdout -----
+    demo is as exported.yaml says: nothing to do
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_cannot_be_exported() {
+    if may_be_root() {
+        assert_eq!(home().run(["export", "-p", "demo"]).status, 85);
+    }
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema = home().run(["schema"]).success().json();
+    assert_eq!(schema["properties"]["kind"]["const"], "Cluster");
+}
