@@ -1,5 +1,6 @@
 //! A control plane's second half: what makes a cluster out of an API server.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flotilla_engine::cluster::{Cluster, Node};
@@ -160,7 +161,12 @@ impl Completion<'_> {
             return Ok(());
         }
         let range = self.node.pod_range;
-        let patch = Patch::Merge(json!({"spec": {"podCIDR": range, "podCIDRs": [range]}}));
+        // Its labels come with it, in one change: where the range is missing, so are they.
+        let labels: BTreeMap<_, _> = self.node.spec.labels.iter().collect();
+        let patch = Patch::Merge(json!({
+            "metadata": {"labels": labels},
+            "spec": {"podCIDR": range, "podCIDRs": [range]},
+        }));
         let name = self.node.spec.name.to_string();
         let nodes = Api::<KubeNode>::all(self.client.clone());
         let patched = nodes.patch(&name, &PatchParams::default(), &patch).await;

@@ -32,7 +32,7 @@ pub(crate) async fn drain(
     }
     let patience = Patience::new(format!("the draining of node {name}"), how.limit, cancelled);
     loop {
-        let pods = pods_of(&client, name).await.map_err(cannot(format!("list the pods of node {name}")))?;
+        let pods = pods_of(&client, name).await?;
         if pods.is_empty() {
             return Ok(());
         }
@@ -70,12 +70,22 @@ pub(crate) async fn admit(client: &Client, name: &str) -> Result<(), BootstrapEr
     Ok(())
 }
 
+/// Forgets the pods of a node that is no more: for another minute the cluster would list them and send requests to them.
+pub(crate) async fn forget_pods(client: &Client, node: &str) -> Result<(), BootstrapError> {
+    delete(client, &pods_on(client, node).await?).await
+}
+
 /// The pods that have to go: not those that have ended, nor those that would come right back.
-async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
-    let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let mut pods = Api::<Pod>::all(client.clone()).list(&here).await?.items;
+async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, BootstrapError> {
+    let mut pods = pods_on(client, node).await?;
     pods.retain(has_to_go);
     Ok(pods)
+}
+
+async fn pods_on(client: &Client, node: &str) -> Result<Vec<Pod>, BootstrapError> {
+    let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let listed = Api::<Pod>::all(client.clone()).list(&here).await;
+    Ok(listed.map_err(cannot(format!("list the pods of node {node}")))?.items)
 }
 
 fn has_to_go(pod: &Pod) -> bool {
@@ -120,18 +130,18 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    fn pod(metadata: Value, phase: &str) -> Pod {
+    fn pod(metadata: &Value, phase: &str) -> Pod {
         serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap()
     }
 
     #[test]
     fn what_would_come_back_or_has_ended_may_stay() {
-        assert!(has_to_go(&pod(json!({"name": "web"}), "Running")));
-        assert!(has_to_go(&pod(json!({"name": "web"}), "Pending")));
-        assert!(!has_to_go(&pod(json!({"name": "job"}), "Succeeded")));
+        assert!(has_to_go(&pod(&json!({"name": "web"}), "Running")));
+        assert!(has_to_go(&pod(&json!({"name": "web"}), "Pending")));
+        assert!(!has_to_go(&pod(&json!({"name": "job"}), "Succeeded")));
         let mirror = json!({"name": "etcd", "annotations": {"kubernetes.io/config.mirror": "x"}});
-        assert!(!has_to_go(&pod(mirror, "Running")));
+        assert!(!has_to_go(&pod(&mirror, "Running")));
         let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy", "uid": "1"}]);
-        assert!(!has_to_go(&pod(json!({"name": "proxy", "ownerReferences": owner}), "Running")));
+        assert!(!has_to_go(&pod(&json!({"name": "proxy", "ownerReferences": owner}), "Running")));
     }
 }

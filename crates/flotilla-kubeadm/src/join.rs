@@ -112,10 +112,11 @@ pub(crate) async fn forget(
     primary: &dyn Machine,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    match Api::<KubeNode>::all(client).delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        deleted => deleted.map(drop).map_err(cannot(format!("take node {name} off the list"))),
+    match Api::<KubeNode>::all(client.clone()).delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        deleted => drop(deleted.map_err(cannot(format!("take node {name} off the list")))?),
     }
+    drain::forget_pods(&client, name).await
 }
 
 impl Token {

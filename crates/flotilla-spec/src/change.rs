@@ -98,7 +98,11 @@ pub fn changes(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         }
     }
     let goes = |node: &&NodeSpec| !wanted.nodes.iter().any(|wanted| wanted.name == node.name);
-    let gone = known.nodes.iter().filter(goes).map(|node| Change::Remove { node: node.name.clone(), role: node.role });
+    let gone = known
+        .nodes
+        .iter()
+        .filter(goes)
+        .map(|node| Change::Remove { node: node.name.clone(), role: node.role });
     changes.extend(gone);
     changes
 }

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     /// Print the JSON schema of the cluster's file, for editors
     #[command(after_help = "Examples:\n  \
         flotilla schema > cluster.schema.json\n  \
-        # yaml-language-server: $schema=cluster.schema.json      first line of a cluster's file")]
+        flotilla schema | jq '.properties.nodes'")]
     Schema,
     /// Freeze Kubernetes; pods of your own go on
     #[command(after_help = "Examples:\n  flotilla pause\n  flotilla pause -A      your own pods as well")]

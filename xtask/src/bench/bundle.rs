@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use crate::program;
 
 pub(super) fn run(project: &Path, flotilla: &str, versions: &[String], json: bool) -> Result<()> {
-    let home = tempfile::Builder::new().prefix("bench-").tempdir_in(project.join("target"))?;
+    // Cargo may have its own elsewhere.
+    let target = project.join("target");
+    fs::create_dir_all(&target)?;
+    let home = tempfile::Builder::new().prefix("bench-").tempdir_in(target)?;
     let bench = Bench { flotilla, home: home.path() };
     let mut rows = Vec::new();
     for version in versions {

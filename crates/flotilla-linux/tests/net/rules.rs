@@ -100,9 +100,11 @@ fn chains_that_drop_let_the_bridge_pass_until_the_tag_is_removed() {
         let drops = nft.list_forward_drops().unwrap();
         assert_eq!(drops, [chain("ip", "filter", "FORWARD"), chain("inet", "firewall", "forward")]);
         for drop in &drops {
+            assert!(!nft.is_accepted_everywhere(TAG).unwrap());
             assert_eq!(nft.accept_in(drop, "fl-test", TAG).unwrap(), Changed::Yes);
             assert_eq!(nft.accept_in(drop, "fl-test", TAG).unwrap(), Changed::No);
         }
+        assert!(nft.is_accepted_everywhere(TAG).unwrap());
         let after = ruleset();
         assert_eq!(after.matches("accept comment \"flotilla/test\"").count(), 4, "{after}");
         // Docker's own chain is as it was; its place for others' rules has ours before its own.

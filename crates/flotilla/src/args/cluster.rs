@@ -16,7 +16,7 @@ use super::OutputArgs;
 #[command(after_help = "Examples:\n  \
     flotilla start                                a cluster named flotilla\n  \
     flotilla start --nodes 3                      one control plane, two workers\n  \
-    flotilla start -f cluster.yaml                all nodes as a file describes them\n  \
+    flotilla start -f cluster.yaml                as a file describes it\n  \
     flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded\n  \
     flotilla start --extra-config kubelet.max-pods=50\n  \
     flotilla start --wait all                     until all system pods are ready\n  \

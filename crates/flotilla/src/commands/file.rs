@@ -45,17 +45,14 @@ pub(crate) struct Plan {
 impl Plan {
     /// Everything wrong with it is told; whether it can be done is [`Plan::feasible`].
     pub(crate) fn new(cx: &Cx, file: &ClusterFile, cluster: Option<&Cluster>) -> Result<Self, Failure> {
-        let (known, wanted) = match cluster {
-            Some(cluster) => {
-                let known = with_chosen_ranges(cluster);
-                let wanted = file.expanded_over(&known);
-                (known, wanted)
-            }
-            None => {
-                let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-                let wanted = file.expanded(&shelf.default_version().parse()?);
-                (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
-            }
+        let (known, wanted) = if let Some(cluster) = cluster {
+            let known = with_chosen_ranges(cluster);
+            let wanted = file.expanded_over(&known);
+            (known, wanted)
+        } else {
+            let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+            let wanted = file.expanded(&shelf.default_version().parse()?);
+            (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
         };
         let problems = file.check(&wanted, &this_host());
         if !problems.is_empty() {

@@ -34,7 +34,7 @@ fn home_with(rest: &str) -> Home {
 }
 
 fn write(home: &Home, rest: &str) {
-    fs::write(home.path().join("cluster.yaml"), format!("{HEAD}{rest}")).unwrap();
+    fs::write(home.path().join("cluster.yaml"), format!("{HEAD}{rest}")).expect("a file in the home");
 }
 
 /// The same, where the cluster is there, stopped; none for who may not look at it.
@@ -44,9 +44,9 @@ fn home_with_cluster(rest: &str) -> Option<Home> {
     }
     let home = home_with(rest);
     let folder = home.state().join("clusters/demo");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("cluster.yaml"), KNOWN).unwrap();
-    fs::write(folder.join("state.json"), STATE).unwrap();
+    fs::create_dir_all(&folder).expect("a folder in the home");
+    fs::write(folder.join("cluster.yaml"), KNOWN).expect("a file in the home");
+    fs::write(folder.join("state.json"), STATE).expect("a file in the home");
     Some(home)
 }
 

@@ -3,12 +3,16 @@ use insta::assert_snapshot;
 use super::home;
 
 /// Every command, as it is typed.
-const COMMANDS: [&[&str]; 33] = [
+const COMMANDS: [&[&str]; 37] = [
     &[],
     &["start"],
     &["status"],
     &["stop"],
     &["delete"],
+    &["apply"],
+    &["diff"],
+    &["export"],
+    &["schema"],
     &["pause"],
     &["unpause"],
     &["node"],
@@ -110,6 +114,10 @@ fn without_arguments_there_is_help() {
       status          Show what runs
       stop            Stop a cluster; it keeps everything it holds
       delete          Delete a cluster with all it holds
+      apply           Make a cluster as its file says, while it runs
+      diff            Show how a cluster differs from its file
+      export          Print a cluster as a file that makes the same one
+      schema          Print the JSON schema of the cluster's file, for editors
       pause           Freeze Kubernetes; pods of your own go on
       unpause         Thaw what `pause` froze
       node            Manage the nodes of a cluster, while it runs
@@ -152,6 +160,8 @@ fn short_help_of_start() {
     Usage: flotilla start [OPTIONS]
 
     Options:
+      -f, --file <FILE>
+              File that describes the cluster; `-` is standard input
       -n, --nodes <N>
               How many nodes: one control plane, the others workers [default: 1]
           --cpus <N>
@@ -203,6 +213,7 @@ fn short_help_of_start() {
     Examples:
       flotilla start                                a cluster named flotilla
       flotilla start --nodes 3                      one control plane, two workers
+      flotilla start -f cluster.yaml                as a file describes it
       flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded
       flotilla start --extra-config kubelet.max-pods=50
       flotilla start --wait all                     until all system pods are ready
@@ -236,9 +247,7 @@ fn help_of_ssh() {
 
     Global options:
       -p, --profile <NAME>
-              Name of the cluster
-              
-              [default: flotilla]
+              Name of the cluster [default: flotilla]
 
     Examples:
       flotilla ssh
@@ -321,9 +330,7 @@ fn help_of_bundle_build() {
 
     Global options:
       -p, --profile <NAME>
-              Name of the cluster
-              
-              [default: flotilla]
+              Name of the cluster [default: flotilla]
 
     Examples:
       flotilla bundle build

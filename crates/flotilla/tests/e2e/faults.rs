@@ -27,7 +27,7 @@ use crate::lab::{self, Cluster};
 
 /// A kubeconfig that was there before, and is to be there afterwards as it was. It has no current context: that of
 /// before is not kept in mind.
-const KUBECONFIG: &str = r#"apiVersion: v1
+pub(crate) const KUBECONFIG: &str = r#"apiVersion: v1
 kind: Config
 # Somebody else's.
 clusters:

@@ -18,7 +18,10 @@ mod removal;
 #[path = "nodes/turmoil.rs"]
 mod turmoil;
 
+use std::fs;
+
 use crate::cluster::{Part, run};
+use crate::faults::KUBECONFIG;
 use crate::host_state::HostState;
 use crate::lab::{self, Cluster};
 
@@ -26,6 +29,7 @@ use crate::lab::{self, Cluster};
 #[ignore = "needs root and a bundle"]
 fn many_nodes_are_one_cluster() {
     let cluster = Cluster::new(lab::real_home(), "tn-net");
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
     cluster.start(&["--nodes", "3"]);
     fleet::run_on(&cluster);

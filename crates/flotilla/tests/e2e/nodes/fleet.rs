@@ -64,7 +64,9 @@ pub(super) struct Probe {
 
 /// Gives every node the image, and a probe that is ready.
 pub(super) fn run_on(cluster: &Cluster) {
-    names(cluster).iter().for_each(|node| load_image(cluster, node));
+    for node in names(cluster) {
+        load_image(cluster, &node);
+    }
     cluster.apply(PROBES);
     cluster.wait_for("condition=Available", &["-n", "kube-system", "deployment/coredns"]);
     probes(cluster);
@@ -84,10 +86,8 @@ pub(super) fn probes(cluster: &Cluster) -> Vec<Probe> {
     nodes.sort_unstable();
     wait_until("a probe is ready on every node", PATIENCE, || {
         let pods = cluster.get(&["pods", "-l", "app=probe"]);
-        let ready = pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod)).map(probe);
-        // The pod of a node that was deleted is listed until the cluster next looks for such.
-        let mut probes: Vec<Probe> =
-            ready.filter(|probe| nodes.contains(&probe.node.as_str())).collect();
+        let ready = pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod));
+        let mut probes: Vec<Probe> = ready.map(probe).collect();
         probes.sort_by(|a, b| a.node.cmp(&b.node));
         if probes.iter().map(|probe| &probe.node).eq(&nodes) {
             Ok(probes)

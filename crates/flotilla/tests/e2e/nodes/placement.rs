@@ -8,6 +8,26 @@ use crate::lab::{Cluster, PATIENCE, wait_until};
 /// The node with labels, a taint and limits.
 const NODE: &str = "bounded";
 
+/// More than the node has. `dd` keeps one block in memory.
+const EATER: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: eater}
+spec:
+  nodeSelector: {disk: ssd}
+  restartPolicy: Never
+  tolerations: [{key: dedicated, operator: Exists}]
+  containers:
+  - name: eater
+    image: flotilla.test/busybox:1
+    imagePullPolicy: Never
+    command: [dd, if=/dev/zero, of=/dev/null, bs=2G, count=1]
+";
+
+/// Lines for a deployment's pods.
+const ON_SSD: &str = "      nodeSelector: {disk: ssd}\n";
+const TOLERANT: &str = "      tolerations: [{key: dedicated, operator: Exists}]\n";
+
 pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
     let flags = ["--cpus", "1", "--memory", "1g", "--labels", "disk=ssd"];
     let taint = ["--taints", "dedicated=batch:NoSchedule"];
@@ -78,22 +98,7 @@ pub(super) fn who_eats_too_much_dies_in_its_node(cluster: &Cluster) {
     let booted =
         |node: &str| fleet::ssh(cluster, node, "cut -d ' ' -f 22 /proc/1/stat; pidof kubelet containerd");
     let before: Vec<_> = others.iter().map(|node| booted(node)).collect();
-    // `dd` keeps one block in memory.
-    cluster.apply(&format!(
-        "apiVersion: v1
-kind: Pod
-metadata: {{name: eater, labels: {{app: eater}}}}
-spec:
-  nodeSelector: {{disk: ssd}}
-  restartPolicy: Never
-  tolerations: [{{key: dedicated, operator: Exists}}]
-  containers:
-  - name: eater
-    image: flotilla.test/busybox:1
-    imagePullPolicy: Never
-    command: [dd, if=/dev/zero, of=/dev/null, bs=2G, count=1]
-"
-    ));
+    cluster.apply(EATER);
     wait_until("the pod that eats memory is dead", PATIENCE, || {
         let phase = cluster.field(&["pod", "eater"], "{.status.phase}");
         if phase == "Failed" { Ok(()) } else { Err(phase) }
@@ -107,9 +112,6 @@ spec:
     cluster.wait_for("condition=Ready", &["node", NODE]);
     cluster.kubectl(&["delete", "pod", "eater"]);
 }
-
-const ON_SSD: &str = "      nodeSelector: {disk: ssd}\n";
-const TOLERANT: &str = "      tolerations: [{key: dedicated, operator: Exists}]\n";
 
 /// A pod that asks for so much memory.
 fn sized(cluster: &Cluster, name: &str, memory: &str, more: &str) {

@@ -94,10 +94,16 @@ pub(super) fn without_the_api_a_node_can_be_deleted(cluster: &Cluster) {
     cluster.kubectl(&["delete", "node", node]);
 }
 
-/// Neither the cluster nor Flotilla knows the node.
+/// Neither the cluster nor Flotilla knows the node or a pod on it.
 #[track_caller]
 fn assert_gone(cluster: &Cluster, node: &str) {
     assert!(!fleet::names(cluster).iter().any(|name| name == node));
     let listed = cluster.kubectl(&["get", "nodes", "-o", "name"]);
     assert!(!listed.lines().any(|line| line == format!("node/{node}")), "{listed}");
+    let here = format!("spec.nodeName={node}");
+    // A controller that has not yet heard of it may have tried to bring one back.
+    wait_until(&format!("no pods on {node}"), PATIENCE, || {
+        let pods = cluster.kubectl(&["get", "pods", "-A", "-o", "name", "--field-selector", &here]);
+        if pods.is_empty() { Ok(()) } else { Err(pods) }
+    });
 }
