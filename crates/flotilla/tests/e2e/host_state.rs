@@ -120,7 +120,9 @@ impl HostState {
             let of_tests = |name: &str| {
                 ["flotilla-e2e-", "flotilla-bench-"].iter().any(|prefix| name.starts_with(prefix))
             };
-            let ours = |name: &String| name.contains("flotilla") && !of_tests(name);
+            let ours = |name: &String| {
+                name.contains(&cluster.name) || name.starts_with("flotilla") && !of_tests(name)
+            };
             for name in names_in(Path::new(folder)).into_iter().filter(ours) {
                 self.add("file", format!("{folder}/{name}"));
             }
