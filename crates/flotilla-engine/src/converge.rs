@@ -167,7 +167,8 @@ impl Engine<'_> {
         let reachable = matches!(observed.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
         if !reachable {
             let text =
-                "the API does not answer: the nodes' pods are not moved, and the cluster still lists them"
+                "the API does not answer: the nodes' pods are not moved, and the cluster still lists them, until \
+                 `kubectl delete node` takes them off"
                     .into();
             self.reporter.report(Event::Warning { text });
         }

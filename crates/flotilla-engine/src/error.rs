@@ -54,7 +54,9 @@ impl EngineError {
                 findings.iter().map(|finding| finding.text.clone()).collect()
             }
             Self::Bootstrap(
-                BootstrapError::TimedOut { seen, .. } | BootstrapError::Crashing { seen, .. },
+                BootstrapError::TimedOut { seen, .. }
+                | BootstrapError::Undrained { seen, .. }
+                | BootstrapError::Crashing { seen, .. },
             ) => seen.clone(),
             Self::Driver(DriverError::Exec(error))
             | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => tail(error),
@@ -104,6 +106,7 @@ impl Explain for EngineError {
             Self::Driver(DriverError::Failed { code, .. }) => return *code,
             Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
+            Self::Bootstrap(BootstrapError::Undrained { .. }) => ("GUEST_NODE_DRAIN", 82),
             Self::Bootstrap(_) => ("GUEST_START", 80),
             Self::Kubeconfig { .. } => ("HOST_KUBECONFIG", 38),
             Self::Interrupted => ("INTERRUPTED", 130),
@@ -140,6 +143,11 @@ impl Explain for EngineError {
                 "see why with `flotilla logs`; the same command again goes on from where it is".into(),
                 "on a slow machine give it more time with --wait-timeout".into(),
             ],
+            Self::Bootstrap(BootstrapError::Undrained { .. }) => {
+                vec![
+                    "give its pods more time with --drain-timeout, or go on without them with --force".into(),
+                ]
+            }
             Self::Bootstrap(_) => {
                 vec!["see why with `flotilla logs`; the same command again tries again".into()]
             }

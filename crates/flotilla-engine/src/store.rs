@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flotilla_linux::filelock::{FileLock, Holder};
 use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, ClusterSpec};
+use ipnet::Ipv4Net;
 
 use crate::cluster::{Cluster, HandedOut};
 use crate::error::EngineError;
@@ -73,6 +74,30 @@ impl ClusterStore {
             return Err(damaged(format!("{SPEC} is that of cluster {}", spec.name).into()));
         }
         Ok(Some(Cluster { spec, handed_out }))
+    }
+
+    /// The ranges that were handed out to the clusters here, and to which. One that cannot be read has none.
+    pub fn ranges(&self, except: &ClusterName) -> Result<Vec<(Ipv4Net, String)>, EngineError> {
+        let others = self.names()?.into_iter().filter(|name| name != except);
+        let clusters = others.filter_map(|name| self.load(&name).ok().flatten());
+        Ok(clusters
+            .flat_map(|cluster| {
+                let whose = format!("the cluster {}", cluster.name());
+                let HandedOut { subnet, pod_subnet, .. } = cluster.handed_out;
+                [(subnet, whose.clone()), (pod_subnet, whose)]
+            })
+            .collect())
+    }
+
+    /// Keeps other commands from handing out ranges, for as long as what it gives is held.
+    pub fn hand_out_alone(&self) -> Result<fs::File, EngineError> {
+        let opened = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        // The folder itself is what is locked: a file for that would be left behind.
+        let locked = opened.and_then(|()| fs::File::open(&self.folder)).and_then(|folder| {
+            folder.lock()?;
+            Ok(folder)
+        });
+        locked.map_err(|source| self.io("lock", &self.folder, source))
     }
 
     /// A cluster that must be there.

@@ -42,6 +42,9 @@ pub(crate) async fn drain(
         }
         match patience.pause(POLL, &seen).await {
             Err(BootstrapError::TimedOut { .. }) if how.force => return delete(&client, &pods).await,
+            Err(BootstrapError::TimedOut { limit, seen, .. }) => {
+                return Err(BootstrapError::Undrained { node: name.to_owned(), limit, seen });
+            }
             result => result?,
         }
     }

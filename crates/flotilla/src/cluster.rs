@@ -93,7 +93,9 @@ impl<'a> Cx<'a> {
     /// The address ranges that others on this host use.
     pub(crate) fn subnets_in_use(&self) -> Result<Vec<(ipnet::Ipv4Net, String)>, Failure> {
         let used = self.wait(self.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
-        Ok(used.into_iter().map(|subnet| (subnet.range, subnet.user)).collect())
+        // Also those of clusters that are stopped, or are being made just now.
+        let handed_out = self.store.ranges(&self.name)?;
+        Ok(used.into_iter().map(|subnet| (subnet.range, subnet.user)).chain(handed_out).collect())
     }
 
     /// Told before anything is touched.

@@ -95,6 +95,13 @@ pub enum BootstrapError {
         /// What was seen last: the state of the pods, the end of a log.
         seen: Vec<String>,
     },
+    #[error("node {node} could not be drained within {} s", limit.as_secs())]
+    Undrained {
+        node: String,
+        limit: Duration,
+        /// Its pods, and why they stay.
+        seen: Vec<String>,
+    },
     #[error("the kubelet of node {node} ends again and again")]
     Crashing {
         node: String,

@@ -84,14 +84,18 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, how: &How) -> Result<(), Fai
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
-    let cluster = match cx.store.load(&cx.name)? {
-        Some(known) => {
-            cx.wait(cx.engine().finish_stop(&known))?;
-            Cluster { spec: asked.merged_into(cx, &known)?, ..known }
-        }
-        None => new_cluster(cx, spec, bundle)?,
+    let cluster = if let Some(known) = cx.store.load(&cx.name)? {
+        cx.wait(cx.engine().finish_stop(&known))?;
+        let cluster = Cluster { spec: asked.merged_into(cx, &known)?, ..known };
+        cx.store.save(&cluster)?;
+        cluster
+    } else {
+        // Two new clusters must not choose the same ranges: until ours are saved, others wait.
+        let _alone = cx.store.hand_out_alone()?;
+        let cluster = new_cluster(cx, spec, bundle)?;
+        cx.store.save(&cluster)?;
+        cluster
     };
-    cx.store.save(&cluster)?;
     if asked.sizes_given() {
         warn_of_sizes_that_wait(cx, &cluster);
     }
