@@ -75,7 +75,7 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let json = args.get(2).map(|json| json.to_string_lossy()).unwrap_or_default();
     let request = serde_json::from_str(&json).map_err(|source| EnterError::Request { source });
     Some(request.and_then(|request| run(&request)).unwrap_or_else(|error| {
-        machine::tell(&error);
+        machine::tell("flotilla", &error);
         match error {
             EnterError::Run { source, .. } if source.kind() == io::ErrorKind::NotFound => EXIT_NOT_FOUND,
             _ => EXIT_NOT_RUN,

@@ -188,7 +188,7 @@ pub fn run_if_launcher(args: &[std::ffi::OsString]) -> Option<i32> {
     match start_init(group, stage, name) {
         Ok(()) => Some(0),
         Err(error) => {
-            tell(&error);
+            tell("machine", &error);
             Some(1)
         }
     }
@@ -258,9 +258,9 @@ pub fn build(spec: &Spec) -> Result<(), MachineError> {
     root::build(spec)
 }
 
-/// Prints an error with its causes as one line.
-pub fn tell(error: &dyn std::error::Error) {
-    let mut line = error.to_string();
+/// Prints who has an error, and the error with its causes, as one line.
+pub fn tell(who: &str, error: &dyn std::error::Error) {
+    let mut line = format!("{who}: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
         line.push_str(": ");

@@ -132,7 +132,7 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let json = args.get(2).map(|json| json.to_string_lossy()).unwrap_or_default();
     let spec = serde_json::from_str(&json).map_err(|source| SandboxError::Spec { source });
     Some(spec.and_then(|spec| stage(&spec)).unwrap_or_else(|error| {
-        crate::machine::tell(&error);
+        crate::machine::tell("sandbox", &error);
         EXIT_NOT_MADE
     }))
 }

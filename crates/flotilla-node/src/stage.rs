@@ -50,7 +50,7 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     Some(match boot() {
         Ok(()) => 0,
         Err(error) => {
-            machine::tell(&error);
+            machine::tell("node", &error);
             1
         }
     })

@@ -14,7 +14,7 @@ macro_rules! cases {
 }
 
 pub(crate) const ALL: &[Case] = cases![
-    ready_comes_with_containerds_socket,
+    a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd,
     a_killed_service_is_started_again,
     a_program_that_is_missing_does_not_stop_the_other,
     the_kubelet_starts_when_its_files_appear,
@@ -36,9 +36,14 @@ pub(crate) const ALL: &[Case] = cases![
     hangups_mean_nothing,
 ];
 
-fn ready_comes_with_containerds_socket() {
-    let node = Node::new().start();
-    assert_eq!(node.events(), ["containerd up", "ready"]);
+fn a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd() {
+    let node = Node::new().with_kubelet_files().start();
+    node.wait_for("kubelet up");
+    let events = node.events();
+    let at = |what: &str| events.iter().position(|event| event == what);
+    assert!(at("containerd up") < at("kubelet up"), "{events:?}");
+    let journal = node.read("var/log/flotilla/init.log");
+    assert!(journal.find("containerd answers") < journal.find("kubelet: started"), "{journal}");
 }
 
 fn a_killed_service_is_started_again() {
@@ -250,6 +255,7 @@ fn the_journal_tells_what_happened() {
     wait_until("the state is told", || {
         node.read(journal).contains("; kubelet: activating (waits for its files)")
     });
+    wait_until("containerd answers", || node.read(journal).contains("containerd answers"));
     node.go_down();
     let said = node.read(journal);
     let expected =
@@ -264,7 +270,8 @@ fn packet_filter_rules_are_loaded_first() {
     node.write("etc/flotilla/nft.conf", "table ip t {}\n");
     node.script("nft", "echo \"nft $1 $(cat $2)\" >> $ROOT/events");
     let node = node.start();
-    assert_eq!(node.events()[..2], ["nft -f table ip t {}", "containerd up"]);
+    node.wait_for("containerd up");
+    assert_eq!(node.events()[0], "nft -f table ip t {}");
 }
 
 fn bad_packet_filter_rules_are_an_error() {
