@@ -5,10 +5,13 @@ use std::time::Duration;
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
-use kube::Client;
+use flotilla_spec::Role;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
 use tokio::time::Instant;
 
-use crate::api::{self, PATIENT, QUICK};
+use crate::api::{self, PATIENT, QUICK, SYSTEM, cannot};
 use crate::config::{self, Facts};
 use crate::credentials;
 use crate::files::{CONFIG, CRI_SOCKET, INITIALISED, PATCHES};
@@ -52,11 +55,31 @@ pub(crate) async fn start_api(
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    if initialised.is_none() {
+    if initialised.is_some() {
+        release_leases(cluster, &client).await?;
+    } else {
         let mark = machine.exec().put(INITIALISED, 0o644, b"").await;
         mark.map_err(in_node("note that the control plane was made", machine))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Takes the leadership from the controllers and the scheduler of the machine's earlier life: the new ones would wait
+/// twenty seconds for the dead, and the services' endpoints would stay as they were before. Where there are other
+/// control planes, theirs may be the leaders.
+async fn release_leases(cluster: &Cluster, client: &Client) -> Result<(), BootstrapError> {
+    let control_planes = cluster.spec.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    if control_planes.count() > 1 {
+        return Ok(());
+    }
+    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
+    for name in ["kube-controller-manager", "kube-scheduler"] {
+        match leases.delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            deleted => drop(deleted.map_err(cannot("release the lease of a stopped controller"))?),
+        }
+    }
+    Ok(())
 }
 
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the

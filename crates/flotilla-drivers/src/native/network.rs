@@ -65,6 +65,7 @@ impl Native {
             bridge: bridge.clone(),
             subnet: cluster.handed_out.subnet,
             pod_subnet: cluster.handed_out.pod_subnet,
+            service_subnet: cluster.spec.network.service_subnet,
             gateway: cluster.gateway(),
             loopback_resolver,
         }))?;

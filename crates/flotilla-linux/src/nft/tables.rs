@@ -18,6 +18,9 @@ pub struct HostRules {
     pub subnet: Ipv4Net,
     /// Where the pods of all nodes are.
     pub pod_subnet: Ipv4Net,
+    /// Where the services are. No packet for it is to leave the cluster: one that does has not been translated yet, and
+    /// somebody else would answer it.
+    pub service_subnet: Ipv4Net,
     /// The bridge's own address.
     pub gateway: Ipv4Addr,
     /// The host's name server on its loopback link, which then answers at the gateway.
@@ -36,18 +39,26 @@ pub struct NodeRules {
     pub no_masquerade: Vec<Ipv4Net>,
 }
 
-/// The host's table of a cluster: the way out, and the way to the host's name server.
+/// The host's table of a cluster: the way out, what must not take it, and the way to the host's name server.
 ///
 /// It has no chain that accepts forwarded packets, because it would have no effect: what no table drops is accepted
 /// anyway, and what another table drops is dropped ([`super::Nft::accept_in`]).
 pub fn host_table(rules: &HostRules) -> String {
-    let HostRules { table, bridge, subnet, pod_subnet, gateway, loopback_resolver } = rules;
+    let HostRules { table, bridge, subnet, pod_subnet, service_subnet, gateway, loopback_resolver } = rules;
     replaced(table, |text| {
         writeln!(text, "    chain postrouting {{")?;
         writeln!(text, "        type nat hook postrouting priority srcnat; policy accept;")?;
         for source in [subnet.trunc(), pod_subnet.trunc()] {
             writeln!(text, "        ip saddr {source} oifname != \"{bridge}\" masquerade")?;
         }
+        writeln!(text, "    }}")?;
+        writeln!(text, "    chain forward {{")?;
+        writeln!(text, "        type filter hook forward priority filter; policy accept;")?;
+        let services = service_subnet.trunc();
+        writeln!(
+            text,
+            "        iifname \"{bridge}\" ip daddr {services} reject with icmp type admin-prohibited"
+        )?;
         writeln!(text, "    }}")?;
         let Some(resolver) = loopback_resolver else { return Ok(()) };
         // With route_localnet the kernel no longer refuses packets for the loopback link itself.
@@ -112,6 +123,7 @@ mod tests {
             bridge: "fl-demo".to_owned(),
             subnet: net("10.89.0.1/24"),
             pod_subnet: net("10.244.0.0/16"),
+            service_subnet: net("10.96.0.0/12"),
             gateway: Ipv4Addr::new(10, 89, 0, 1),
             loopback_resolver,
         }
@@ -128,6 +140,10 @@ mod tests {
                 ip saddr 10.89.0.0/24 oifname != "fl-demo" masquerade
                 ip saddr 10.244.0.0/16 oifname != "fl-demo" masquerade
             }
+            chain forward {
+                type filter hook forward priority filter; policy accept;
+                iifname "fl-demo" ip daddr 10.96.0.0/12 reject with icmp type admin-prohibited
+            }
         }
         "#);
     }
@@ -142,6 +158,10 @@ mod tests {
                 type nat hook postrouting priority srcnat; policy accept;
                 ip saddr 10.89.0.0/24 oifname != "fl-demo" masquerade
                 ip saddr 10.244.0.0/16 oifname != "fl-demo" masquerade
+            }
+            chain forward {
+                type filter hook forward priority filter; policy accept;
+                iifname "fl-demo" ip daddr 10.96.0.0/12 reject with icmp type admin-prohibited
             }
             chain guard {
                 type filter hook prerouting priority raw; policy accept;

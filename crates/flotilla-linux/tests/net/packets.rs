@@ -37,6 +37,7 @@ fn rules(loopback_resolver: Option<Ipv4Addr>) -> HostRules {
         bridge: "fl-a".to_owned(),
         subnet: net("10.89.0.0/24"),
         pod_subnet: net("10.244.0.0/16"),
+        service_subnet: net("10.96.0.0/12"),
         gateway: Ipv4Addr::new(10, 89, 0, 1),
         loopback_resolver,
     }

@@ -32,6 +32,7 @@ fn host_rules() -> HostRules {
         bridge: "fl-test".to_owned(),
         subnet: "10.89.0.0/24".parse().unwrap(),
         pod_subnet: "10.244.0.0/16".parse().unwrap(),
+        service_subnet: "10.96.0.0/12".parse().unwrap(),
         gateway: Ipv4Addr::new(10, 89, 0, 1),
         loopback_resolver: Some(Ipv4Addr::LOCALHOST),
     }

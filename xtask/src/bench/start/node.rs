@@ -17,8 +17,8 @@ pub(super) fn running() -> Result<Vec<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         items => items?,
     };
-    let folders = items.flatten().filter(|item| item.path().is_dir());
-    Ok(folders.filter_map(|item| item.file_name().into_string().ok()).collect())
+    let names = items.filter_map(|item| item.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|name| cluster_of(name).is_some()).collect())
 }
 
 /// CPU seconds of all that ever ran in the cluster's nodes since they were started; none if they are not.
@@ -76,12 +76,16 @@ fn groups() -> Result<PathBuf> {
     Ok(root.context("no control group counts CPU time")?.join("flotilla"))
 }
 
-/// The control group of a cluster: its name, a hyphen, an id without one.
+/// The control group of a cluster that has one.
 fn group(cluster: &ClusterName) -> Result<Option<PathBuf>> {
-    let found = running()?
-        .into_iter()
-        .find(|group| group.rsplit_once('-').is_some_and(|(name, _)| name == cluster.as_ref()));
+    let found = running()?.into_iter().find(|group| cluster_of(group) == Some(cluster.as_ref()));
     found.map(|name| Ok(groups()?.join(name))).transpose()
+}
+
+/// The cluster whose control group has this name: its own, a hyphen, eight digits. Sandboxes are there as well.
+fn cluster_of(group: &str) -> Option<&str> {
+    let (cluster, id) = group.rsplit_once('-')?;
+    (id.len() == 8 && id.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(cluster)
 }
 
 /// Microseconds of CPU time in a `cpu.stat` of cgroup v2.
@@ -105,6 +109,13 @@ mod tests {
         let status = "Name:\tkubelet\nVmRSS:\t  90000 kB\nRssAnon:\t   38360 kB\nRssFile:\t  5 kB\n";
         assert_eq!(anonymous(status), Some(("kubelet".to_owned(), 39_280_640.0)));
         assert_eq!(anonymous("Name:\tzombie\n"), None);
+    }
+
+    #[test]
+    fn sandboxes_and_files_are_no_clusters() {
+        assert_eq!(cluster_of("my-bench-81e7aa8a"), Some("my-bench"));
+        assert_eq!(cluster_of("fl-sandbox-30103-21"), None);
+        assert_eq!(cluster_of("cgroup.procs"), None);
     }
 
     #[test]
