@@ -80,20 +80,18 @@ fn status_of(
         )
     });
     status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
-    {
-        status.api_server = match state {
-            KubernetesState::Silent => "Stopped",
-            KubernetesState::Paused => "Paused",
-            KubernetesState::Partial | KubernetesState::Complete => "Running",
-        };
-        let kubeconfig = match access? {
-            Some(access) => Some(cx.kubeconfig().state(cluster.name(), &access)?),
-            None => None,
-        };
-        status.kubeconfig = match kubeconfig {
-            Some(State::Same { .. }) => "Configured",
-            _ => "Misconfigured",
-        };
-    }
+    status.api_server = match state {
+        KubernetesState::Silent => "Stopped",
+        KubernetesState::Paused => "Paused",
+        KubernetesState::Partial | KubernetesState::Complete => "Running",
+    };
+    let kubeconfig = match access? {
+        Some(access) => Some(cx.kubeconfig().state(cluster.name(), &access)?),
+        None => None,
+    };
+    status.kubeconfig = match kubeconfig {
+        Some(State::Same { .. }) => "Configured",
+        _ => "Misconfigured",
+    };
     Ok(status)
 }
