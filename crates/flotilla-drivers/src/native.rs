@@ -1,7 +1,7 @@
 //! Machines made of plain Linux namespaces: no Docker, no virtual machines, a node in half a second.
 //!
 //! ```text
-//! clusters/NAME/nodes/NODE/   bundle   the digest of what it is made from
+//! clusters/NAME/nodes/NODE/   bundle   the digest of what its root is made from
 //!                             uuid     the machine's own, for ever
 //!                             upper/   what it wrote outside /var      work/ merged/ lower/  the overlay's own
 //!                             var/     its /var, with the image store as hard links
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What is in the kernel is found again by names that follow from the cluster's ([`names::Names`]): control groups,
-//! the bridge and its ports, the table of packet rules. So nothing is written down that could be lost, and `remove_all`
+//! the bridge and its ports, the tables of packet rules. So nothing is written down that could be lost, and `remove_all`
 //! needs nothing but the name.
 
 use std::path::{Path, PathBuf};
@@ -22,14 +22,17 @@ use flotilla_linux::cgroup::Layout;
 use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, NodeName};
 
+mod attachments;
 mod boot;
 mod disk;
 mod error;
 mod etc;
 mod examine;
+mod keepalived;
 mod machine;
 mod names;
 mod network;
+mod ports;
 mod remove;
 
 use error::NativeError;
@@ -84,6 +87,11 @@ impl Driver for Native {
         let home = self.home.clone();
         let examined = tokio::task::spawn_blocking(move || examine::examine(&home)).await;
         examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Finding>, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.examine_attachments(&cluster)).await
     }
 
     async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {

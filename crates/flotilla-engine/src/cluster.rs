@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use flotilla_spec::network;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec};
+use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, SpecError};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -31,11 +31,18 @@ pub struct HandedOut {
     pub highest: u32,
     /// The digest of the bundle that nodes are made from.
     pub bundle: String,
+    /// The same for nodes that have one of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bundles: BTreeMap<NodeName, String>,
+    /// The manifest of the pod network that is to be installed, as it was when the cluster was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cni: Option<String>,
 }
 
 /// A node with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
+    /// With the taint that all control planes have, if they have one.
     pub spec: NodeSpec,
     pub number: u32,
     pub address: Ipv4Addr,
@@ -47,6 +54,9 @@ pub const API_NAME: &str = "control-plane.flotilla.internal";
 /// Names by which nodes and pods know the host: ours, and the one that minikube's users know.
 pub const HOST_NAMES: [&str; 2] = ["host.flotilla.internal", "host.minikube.internal"];
 pub const API_PORT: u16 = 6443;
+/// A file in the machine that makes the cluster. With it the machine may have the API's address before its API server is
+/// well, for a minute at most: nobody else's can be. It goes when the server is.
+pub const API_IS_COMING: &str = "/run/flotilla/api-is-coming";
 
 impl HandedOut {
     /// The number for the next node; none if the subnet or the pods' is used up.
@@ -71,13 +81,28 @@ impl HandedOut {
         Some(number)
     }
 
+    /// The digest of the bundle that a node is made from.
+    pub fn bundle_of(&self, node: &NodeName) -> &str {
+        self.bundles.get(node).unwrap_or(&self.bundle)
+    }
+
     /// Takes a node's number back.
     pub fn take_back(&mut self, node: &NodeName) {
+        self.bundles.remove(node);
         self.highest = self.highest.max(self.nodes.remove(node).unwrap_or(0));
     }
 }
 
 impl Cluster {
+    /// Gives numbers to the nodes that have none.
+    pub fn hand_out(&mut self) -> Result<(), SpecError> {
+        for node in &self.spec.nodes {
+            let number = self.handed_out.hand_out(&node.name, self.spec.network.node_pod_prefix);
+            number.ok_or(SpecError::NoAddressLeft)?;
+        }
+        Ok(())
+    }
+
     pub fn name(&self) -> &ClusterName {
         &self.spec.name
     }
@@ -88,7 +113,7 @@ impl Cluster {
         let number = *self.handed_out.nodes.get(name)?;
         let prefix = self.spec.network.node_pod_prefix;
         Some(Node {
-            spec: spec.clone(),
+            spec: NodeSpec { taints: self.spec.taints_of(spec), ..spec.clone() },
             number,
             address: network::node_address(self.handed_out.subnet, number)?,
             pod_range: network::pod_range(self.handed_out.pod_subnet, prefix, number)?,

@@ -1,11 +1,14 @@
 //! Doing a plan: observe, plan, apply.
 
+mod retire;
+mod work;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_linux::host::Cancel;
-use flotilla_spec::{ClusterName, NodeName, WantedPower};
+use flotilla_spec::{ClusterName, ClusterSpec, NodeName, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
@@ -14,9 +17,13 @@ use crate::error::EngineError;
 use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
 use crate::port::{
-    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Power,
+    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member, Power,
 };
 use crate::store::ClusterStore;
+
+pub use retire::Leaving;
+
+use work::Work;
 
 /// What a change needs.
 #[derive(Clone, Copy)]
@@ -42,13 +49,8 @@ pub struct Wait {
     pub limit: Duration,
 }
 
-/// What steps share while a plan is done.
-struct Work<'a> {
-    name: &'a ClusterName,
-    cluster: Option<&'a Cluster>,
-    limit: Duration,
-    machines: Mutex<BTreeMap<NodeName, Arc<dyn Machine>>>,
-}
+const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes are NotReady until you install a pod \
+     network, and are not waited for";
 
 impl Engine<'_> {
     /// Looks at what is there. Never waits long, changes nothing.
@@ -63,19 +65,6 @@ impl Engine<'_> {
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Observed, EngineError> {
         let network = self.driver.has_network(cluster).await?;
-        let on = cluster.primary().and_then(|node| {
-            let machine =
-                machines.get(&node.spec.name).filter(|machine| machine.state().power == Power::On)?;
-            Some((node, machine))
-        });
-        let mut kubernetes = KubernetesState::Silent;
-        let mut published = false;
-        if let Some((node, machine)) = on {
-            kubernetes = self.bootstrapper.observe(cluster, &node, machine.as_ref()).await;
-            if let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? {
-                published = self.kubeconfig.has(cluster.name(), &access)?;
-            }
-        }
         let mut joined = BTreeSet::new();
         for (name, machine) in machines {
             let is_on = machine.state().power == Power::On;
@@ -83,8 +72,48 @@ impl Engine<'_> {
                 joined.insert(name.clone());
             }
         }
-        let machines = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
-        Ok(Observed { network, machines, kubernetes, joined, published })
+        let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
+        let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
+        let member = control_planes().find(|node| joined.contains(&node.spec.name));
+        let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
+        let mut seen = Observed { network, ..powers(machines) };
+        if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
+            seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
+        }
+        // Each control plane has credentials of its own, and those of any are good.
+        for machine in control_planes().filter_map(|node| on(&node)) {
+            let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };
+            seen.published = self.kubeconfig.has(cluster.name(), &access)?;
+            if seen.published {
+                break;
+            }
+        }
+        if control_planes().count() > 1 {
+            seen.members = self.members(cluster, &joined, machines).await;
+        }
+        if let Some(members) = &seen.members {
+            // One that etcd does not know any more has to join anew, whatever its machine says.
+            let is_gone = |node: &Node| !members.iter().any(|member| member.is_of(node));
+            let gone: Vec<_> = control_planes().filter(is_gone).map(|node| node.spec.name).collect();
+            joined.retain(|name| !gone.contains(name));
+        }
+        Ok(Observed { joined, ..seen })
+    }
+
+    /// The members of etcd, asked of the first that knows them.
+    async fn members(
+        &self,
+        cluster: &Cluster,
+        joined: &BTreeSet<NodeName>,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Option<Vec<Member>> {
+        for node in cluster.spec.control_planes().filter(|node| joined.contains(&node.name)) {
+            let machine = machines.get(&node.name)?;
+            if let Ok(members) = self.bootstrapper.members(cluster, machine.as_ref()).await {
+                return Some(members);
+            }
+        }
+        None
     }
 
     /// The plan that `start` would do.
@@ -101,18 +130,23 @@ impl Engine<'_> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
-        let work = Work { limit: wait.limit, ..Work::on(cluster, machines) };
+        let work = Work::on(cluster, machines).within(wait.limit);
         if !plan.changes_something() && self.holds(&plan, &work).await {
             return Ok(Changed::No);
         }
         self.apply(&plan, &work).await?;
-        Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
+        if !plan.changes_something() {
+            return Ok(Changed::No);
+        }
+        if plan::attainable(cluster, &wait.conditions) != wait.conditions {
+            self.reporter.report(Event::Note { text: WITHOUT_NETWORK.into() });
+        }
+        Ok(Changed::Yes)
     }
 
     /// Whether what a plan would only wait for holds already. Then there is nothing to tell of.
     async fn holds(&self, plan: &Plan, work: &Work<'_>) -> bool {
-        let machines = Mutex::new(work.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let at_once = Work { limit: Duration::ZERO, machines, ..*work };
+        let at_once = work.within(Duration::ZERO);
         for step in &plan.steps {
             if self.act(&step.action, &at_once).await.is_err() {
                 return false;
@@ -132,30 +166,91 @@ impl Engine<'_> {
     /// Turns everything off; `keep_context` leaves the person's kubeconfig alone.
     pub async fn stop(&self, cluster: &Cluster, keep_context: bool) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
-        let states = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
         let published = !keep_context && self.kubeconfig.is_current(cluster.name())?;
-        let observed = Observed { machines: states, published, ..Observed::nothing() };
+        let observed = Observed { published, ..powers(&machines) };
         let plan = plan::stop(cluster, &observed);
         self.apply(&plan, &Work::on(cluster, machines)).await?;
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
     }
 
-    /// Turns some nodes off, emptied before if that is wanted.
+    /// Empties some nodes before they are turned off. If one of them cannot be emptied, none is closed any longer.
+    pub async fn drain_nodes(
+        &self,
+        cluster: &Cluster,
+        nodes: &[NodeName],
+        how: Drain,
+    ) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let plan = plan::drain_nodes(&powers(&machines), nodes, how);
+        let work = Work::on(cluster, machines);
+        self.or_admit(self.apply(&plan, &work).await, nodes, &work).await
+    }
+
+    /// Turns some nodes off for good: control planes among them retire first. With `force` they do not where etcd would
+    /// lose its majority.
     pub async fn stop_nodes(
         &self,
         cluster: &Cluster,
         nodes: &[NodeName],
-        drain: Option<Drain>,
+        force: bool,
     ) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
-        let states = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
-        let observed = Observed { machines: states, ..Observed::nothing() };
-        let plan = plan::stop_nodes(&observed, nodes, drain);
-        self.apply(&plan, &Work::on(cluster, machines)).await?;
-        Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
+        let is_control_plane = |name: &NodeName| cluster.spec.control_planes().any(|node| node.name == *name);
+        let (control_planes, workers): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(is_control_plane);
+        let observed = if control_planes.is_empty() {
+            powers(&machines)
+        } else {
+            self.observe_with(cluster, &machines).await?
+        };
+        let why = (Leaving::Stopped, force);
+        let retiring = self.retiring_or_forced(cluster, &observed, &control_planes, why)?;
+        let plan = plan::stop_nodes(&observed, nodes, &retiring);
+        let work = Work::on(cluster, machines);
+        let changed = self.apply(&plan, &work).await?;
+        self.publish_anew(&retiring, &work).await?;
+        for node in workers.iter().filter(|node| observed.is_on(node)) {
+            let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { break };
+            // Nobody has to know of a failure: its silence is noticed anyway, in less than a minute.
+            drop(self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await);
+        }
+        Ok(changed)
+    }
+
+    /// Turns some nodes off for a moment: control planes among them stay what they are.
+    pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let plan = plan::stop_nodes(&powers(&machines), nodes, &[]);
+        self.apply(&plan, &Work::on(cluster, machines)).await
+    }
+
+    /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
+    pub async fn relabel(&self, cluster: &Cluster, was: &ClusterSpec) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        self.apply(&plan::relabel(cluster, was), &Work::on(cluster, machines)).await
+    }
+
+    /// After a failure, lets pods come again to nodes that were to be emptied.
+    async fn or_admit(
+        &self,
+        done: Result<Changed, EngineError>,
+        nodes: &[NodeName],
+        work: &Work<'_>,
+    ) -> Result<Changed, EngineError> {
+        if done.is_ok() {
+            return done;
+        }
+        let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { return done };
+        for node in nodes {
+            if let Err(error) = self.bootstrapper.admit(cluster, node, speaker.as_ref()).await {
+                let text = format!("{error}: `kubectl uncordon {node}` does, should it be closed");
+                self.reporter.report(Event::Warning { text });
+            }
+        }
+        done
     }
 
     /// Takes nodes out of the cluster. Where the API cannot be asked, only their machines are removed, and that is told.
+    /// Control planes are removed like that only by force, as they are where etcd would lose its majority.
     pub async fn remove_nodes(
         &self,
         cluster: &Cluster,
@@ -172,13 +267,19 @@ impl Engine<'_> {
                     .into();
             self.reporter.report(Event::Warning { text });
         }
-        self.apply(&plan::remove_nodes(nodes, drain, reachable), &Work::on(cluster, machines)).await
+        let why = (Leaving::Deleted, drain.force);
+        let retiring = self.retiring_or_forced(cluster, &observed, nodes, why)?;
+        let work = Work::on(cluster, machines);
+        let removed = self.apply(&plan::remove_nodes(nodes, &retiring, drain, reachable), &work).await;
+        if removed.is_ok() {
+            self.publish_anew(&retiring, &work).await?;
+        }
+        if reachable { self.or_admit(removed, nodes, &work).await } else { removed }
     }
 
     /// Removes everything that belongs to the name. Says whether there was anything.
     pub async fn delete(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        let work = Work { name, cluster: None, limit: Duration::MAX, machines: Mutex::default() };
-        self.apply(&plan::delete(name), &work).await
+        self.apply(&plan::delete(name), &Work::of(name)).await
     }
 
     /// The machine of a node that must be running.
@@ -193,6 +294,12 @@ impl Engine<'_> {
             .ok_or_else(|| EngineError::NotRunning { cluster: name.clone(), node: node.clone() })
     }
 
+    /// Whether any control plane is on. Only then can one be asked who the others are.
+    pub async fn control_plane_is_on(&self, cluster: &Cluster) -> Result<bool, EngineError> {
+        let observed = powers(&self.machines(cluster.name()).await?);
+        Ok(cluster.spec.control_planes().any(|node| observed.is_on(&node.name)))
+    }
+
     pub async fn machines(
         &self,
         name: &ClusterName,
@@ -202,7 +309,7 @@ impl Engine<'_> {
     }
 
     /// Does the steps, each as soon as those before it are done. A step that fails stops those that need it, not the
-    /// others; the first failure is the error. Says whether any had something to do.
+    /// others; the first failure is the error, the others are told. Says whether any had something to do.
     async fn apply(&self, plan: &Plan, work: &Work<'_>) -> Result<Changed, EngineError> {
         let mut changed = Changed::No;
         if plan.steps.is_empty() {
@@ -227,7 +334,8 @@ impl Engine<'_> {
                     done.insert(index);
                     changed = changed.or(if outcome == Outcome::Done { Changed::Yes } else { Changed::No });
                 }
-                Some((_, Err(error))) => drop(failure.get_or_insert(error)),
+                Some((_, Err(error))) if failure.is_some() => self.tell_another(&error),
+                Some((_, Err(error))) => failure = Some(error),
                 None => break,
             }
         }
@@ -235,6 +343,13 @@ impl Engine<'_> {
             Some(error) => Err(error),
             None if done.len() < plan.steps.len() => Err(EngineError::Interrupted),
             None => Ok(changed),
+        }
+    }
+
+    /// Only the first failure is the error, but a person has to know of the others, too.
+    fn tell_another(&self, error: &EngineError) {
+        if !error.is_interruption() {
+            self.reporter.report(Event::Warning { text: format!("also: {error}") });
         }
     }
 
@@ -257,19 +372,28 @@ impl Engine<'_> {
             Action::Routes => Ok(outcome(self.driver.ensure_routes(work.cluster()?).await?)),
             Action::Join(node) => {
                 let (cluster, node, machine) = work.at(node)?;
-                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
-                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), primary.as_ref()).await?)
+                let (_, speaker) = work.speaker(self.bootstrapper, Some(&node.spec.name)).await?;
+                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), speaker.as_ref()).await?)
             }
             Action::Drain(node, how) => {
-                let cluster = work.cluster()?;
-                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
-                self.bootstrapper.drain(cluster, node, primary.as_ref(), *how).await?;
+                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+                self.bootstrapper.drain(cluster, node, speaker.as_ref(), *how).await?;
+                Ok(Outcome::Done)
+            }
+            Action::Relabel(node, was) => {
+                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+                let node = work.node(node)?;
+                Ok(outcome(self.bootstrapper.relabel(cluster, &node, was, speaker.as_ref()).await?))
+            }
+            Action::Retire(node) => {
+                let (cluster, speaker) = work.speaker(self.bootstrapper, Some(node)).await?;
+                let (machine, node) = (work.machine(node), work.node(node)?);
+                self.bootstrapper.leave(cluster, &node, machine.as_deref(), speaker.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::Leave(node) => {
-                let cluster = work.cluster()?;
-                let (_, _, primary) = work.at(&cluster.spec.primary().name)?;
-                self.bootstrapper.forget(cluster, node, primary.as_ref()).await?;
+                let (cluster, speaker) = work.speaker(self.bootstrapper, Some(node)).await?;
+                self.bootstrapper.forget(cluster, node, speaker.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
@@ -287,8 +411,7 @@ impl Engine<'_> {
                 Ok(Outcome::Done)
             }
             Action::Publish => {
-                let cluster = work.cluster()?;
-                let (_, _, machine) = work.at(&cluster.spec.primary().name)?;
+                let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
                 let access = self.bootstrapper.access(cluster, machine.as_ref()).await?;
                 let changed = match access {
                     Some(access) => self.kubeconfig.put(cluster.name(), &access)?,
@@ -297,8 +420,7 @@ impl Engine<'_> {
                 Ok(outcome(changed))
             }
             Action::Wait(conditions) => {
-                let cluster = work.cluster()?;
-                let (_, _, machine) = work.at(&cluster.spec.primary().name)?;
+                let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
                 let machines = work.machines_on();
                 self.bootstrapper.wait(cluster, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
@@ -312,36 +434,8 @@ impl Engine<'_> {
     }
 }
 
-impl<'a> Work<'a> {
-    /// Something that has no time limit of its own.
-    fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
-        let (name, limit) = (cluster.name(), Duration::MAX);
-        Self { name, cluster: Some(cluster), limit, machines: Mutex::new(machines) }
-    }
-
-    fn cluster(&self) -> Result<&'a Cluster, EngineError> {
-        self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
-    }
-
-    fn machines_on(&self) -> Vec<Arc<dyn Machine>> {
-        let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        machines.values().filter(|machine| machine.state().power == Power::On).cloned().collect()
-    }
-
-    fn put(&self, machine: Arc<dyn Machine>) {
-        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        machines.insert(machine.name().clone(), machine);
-    }
-
-    /// A node of the cluster and its machine, which is on by now.
-    fn at(&self, name: &NodeName) -> Result<(&'a Cluster, Node, Arc<dyn Machine>), EngineError> {
-        let cluster = self.cluster()?;
-        let node = cluster
-            .node(name)
-            .ok_or_else(|| EngineError::NoNode { cluster: cluster.name().clone(), node: name.to_string() })?;
-        let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        let not_running = || EngineError::NotRunning { cluster: cluster.name().clone(), node: name.clone() };
-        let machine = machines.get(name).ok_or_else(not_running)?;
-        Ok((cluster, node, Arc::clone(machine)))
-    }
+/// What is seen of machines alone.
+fn powers(machines: &BTreeMap<NodeName, Arc<dyn Machine>>) -> Observed {
+    let machines = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
+    Observed { machines, ..Observed::nothing() }
 }

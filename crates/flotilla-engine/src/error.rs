@@ -13,7 +13,7 @@ use crate::port::{BootstrapError, DriverError, ExecError, Finding};
 pub enum EngineError {
     #[error("{}", summary(.0))]
     Spec(Vec<SpecError>),
-    #[error("this host cannot run a cluster: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
+    #[error("this host cannot do it: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
     Host(Vec<Finding>),
     #[error("you are not root")]
     NotRoot { cure: String },
@@ -25,6 +25,20 @@ pub enum EngineError {
     NotRunning { cluster: ClusterName, node: NodeName },
     #[error("cluster {cluster} would have no control plane left")]
     LastControlPlane { cluster: ClusterName },
+    #[error(
+        "{up} of {total} members {} up; {doing} {nodes} leaves {left}",
+        if *.up == 1 { "is" } else { "are" }
+    )]
+    Majority {
+        cluster: ClusterName,
+        up: usize,
+        total: usize,
+        doing: &'static str,
+        nodes: String,
+        left: usize,
+    },
+    #[error("etcd does not answer: how many of its members are up is not known")]
+    MajorityUnknown { cluster: ClusterName },
     #[error("cluster {cluster} is there already, with another {what}")]
     Different { cluster: ClusterName, what: String },
     #[error("another command changes cluster {cluster}{}", held_by(.holder.as_ref()))]
@@ -59,12 +73,14 @@ impl EngineError {
                 | BootstrapError::Crashing { seen, .. },
             ) => seen.clone(),
             Self::Driver(DriverError::Exec(error))
-            | Self::Bootstrap(BootstrapError::Node { source: error, .. }) => tail(error),
+            | Self::Bootstrap(
+                BootstrapError::Node { source: error, .. } | BootstrapError::PodNetwork { source: error },
+            ) => tail(error),
             _ => Vec::new(),
         }
     }
 
-    fn is_interruption(&self) -> bool {
+    pub(crate) fn is_interruption(&self) -> bool {
         matches!(
             self,
             Self::Interrupted
@@ -93,6 +109,7 @@ impl Explain for EngineError {
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } => ("GUEST_NOT_RUNNING", 83),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
+            Self::Majority { .. } | Self::MajorityUnknown { .. } => ("GUEST_MAJORITY", 81),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
@@ -133,6 +150,11 @@ impl Explain for EngineError {
             Self::LastControlPlane { .. } => {
                 vec!["`flotilla delete` removes the whole cluster".into()]
             }
+            Self::Majority { cluster, up, total, .. } if up < total => {
+                vec![bring_back(cluster), FORCED.into()]
+            }
+            Self::Majority { .. } => vec![FORCED.into()],
+            Self::MajorityUnknown { cluster } => vec![bring_back(cluster), FORCED.into()],
             Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
             Self::Damaged { cluster, .. } => {
                 let flag = profile_flag(cluster);
@@ -148,12 +170,27 @@ impl Explain for EngineError {
                     "give its pods more time with --drain-timeout, or go on without them with --force".into(),
                 ]
             }
+            Self::Bootstrap(BootstrapError::PodNetwork { .. }) => vec![
+                "the manifest is kept as it was when the cluster was made: delete the cluster and make it anew \
+                 with a better one"
+                    .into(),
+            ],
+            Self::Bootstrap(BootstrapError::Crashing { .. }) => vec![
+                "its settings and feature gates must be those of its version: delete it and make it anew with others"
+                    .into(),
+            ],
             Self::Bootstrap(_) => {
                 vec!["see why with `flotilla logs`; the same command again tries again".into()]
             }
             _ => Vec::new(),
         }
     }
+}
+
+const FORCED: &str = "--force does it; without a majority of etcd's members the API does not answer";
+
+fn bring_back(cluster: &ClusterName) -> String {
+    format!("`flotilla start{}` brings back control planes that are down", profile_flag(cluster))
 }
 
 const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };

@@ -14,6 +14,7 @@ pub mod event;
 pub mod explain;
 pub mod plan;
 pub mod port;
+pub mod quorum;
 pub mod store;
 
 pub use cluster::{Cluster, HandedOut, Node};

@@ -3,20 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role, WantedPower};
+use flotilla_spec::network::Cni;
+use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
 use crate::cluster::Cluster;
-use crate::port::{Condition, Drain, KubernetesState, MachineState, Power};
+use crate::port::{Condition, Drain, KubernetesState, MachineState, Member, Power};
 
 /// What there is of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     pub network: bool,
     pub machines: BTreeMap<NodeName, MachineState>,
-    /// Of the primary control plane.
+    /// Of the first control plane that is on.
     pub kubernetes: KubernetesState,
     /// The machines that are members of the cluster already, of those that are on.
     pub joined: BTreeSet<NodeName>,
+    /// Those of etcd; none where they could not be asked for, or where there is but one control plane.
+    pub members: Option<Vec<Member>>,
     /// The person's kubeconfig has the way to it, and it is the current one.
     pub published: bool,
 }
@@ -29,11 +32,12 @@ impl Observed {
             machines: BTreeMap::new(),
             kubernetes: KubernetesState::Silent,
             joined: BTreeSet::new(),
+            members: None,
             published: false,
         }
     }
 
-    fn is_on(&self, node: &NodeName) -> bool {
+    pub(crate) fn is_on(&self, node: &NodeName) -> bool {
         self.machines.get(node).is_some_and(|state| state.power == Power::On)
     }
 
@@ -53,10 +57,14 @@ pub enum Action {
     Complete(NodeName),
     Unpause(NodeName),
     Join(NodeName),
+    /// Labels and taints of a node that is in the cluster, which had these before.
+    Relabel(NodeName, Box<NodeSpec>),
     Publish,
     Wait(BTreeSet<Condition>),
     Drain(NodeName, Drain),
     Stop(NodeName),
+    /// Out of the control plane: it is no member of etcd any more.
+    Retire(NodeName),
     /// Out of the cluster's list.
     Leave(NodeName),
     RemoveMachine(NodeName),
@@ -95,6 +103,19 @@ impl Plan {
         self.steps.push(PlannedStep { name: name_of(&action), title, action, after, expected });
         self.steps.len() - 1
     }
+
+    /// Lets control planes retire one after the other, each after a step of its own if it has one. Gives their steps.
+    fn retire(&mut self, nodes: &[NodeName], after: &BTreeMap<NodeName, usize>) -> BTreeMap<NodeName, usize> {
+        let mut retired = BTreeMap::new();
+        let mut before = None;
+        for node in nodes {
+            let title = format!("taking node {node} out of the control plane");
+            let after = [after.get(node).copied(), before];
+            before = Some(self.add(Action::Retire(node.clone()), title, &after, 2500));
+            retired.extend(before.map(|step| (node.clone(), step)));
+        }
+        retired
+    }
 }
 
 /// Makes everything run that is wanted running. `wait` is what must hold in the end.
@@ -105,7 +126,7 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     let network = (!observed.network)
         .then(|| plan.add(Action::Network, format!("making the network {subnet}"), &[], 50));
     let mut machines = BTreeMap::new();
-    for node in cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running) {
+    for node in to_run(cluster) {
         if !observed.is_whole(&node.name) {
             let verb = if observed.is_on(&node.name) { "repairing" } else { "booting" };
             let title = format!("{verb} node {}", node.name);
@@ -113,82 +134,143 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
             machines.insert(node.name.clone(), step);
         }
     }
-    let primary = &cluster.spec.primary().name;
+    let first = first_control_plane(cluster, observed);
     // One that is whole may still be cut off: what talks to it needs the network.
-    let machine = machines.get(primary).copied().or(network);
+    let machine = machines.get(first).copied().or(network);
     // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
-    let kubernetes = if observed.is_on(primary) { observed.kubernetes } else { KubernetesState::Silent };
+    let kubernetes = if observed.is_on(first) { observed.kubernetes } else { KubernetesState::Silent };
     let mut ready = vec![machine];
     if kubernetes == KubernetesState::Paused {
         let title = "waking the control plane".to_owned();
-        ready.push(Some(plan.add(Action::Unpause(primary.clone()), title, &[machine], 500)));
+        ready.push(Some(plan.add(Action::Unpause(first.clone()), title, &[machine], 500)));
+        // Whoever froze the control plane froze the others with it.
+        for node in to_run(cluster).filter(|node| node.name != *first && observed.is_on(&node.name)) {
+            let (title, machine) = (format!("waking node {}", node.name), machines.get(&node.name).copied());
+            ready.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
+        }
     }
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
         if kubernetes == KubernetesState::Silent {
             let title = "starting etcd and the API server".to_owned();
-            api = Some(plan.add(Action::StartApi(primary.clone()), title, &[machine], 3000));
+            api = Some(plan.add(Action::StartApi(first.clone()), title, &[machine], 3000));
         }
         let title = "setting up the cluster: DNS, proxy, controllers, scheduler".to_owned();
-        ready.push(Some(plan.add(Action::Complete(primary.clone()), title, &[machine, api], 900)));
+        ready.push(Some(plan.add(Action::Complete(first.clone()), title, &[machine, api], 900)));
     }
     let cluster_is_up = ready.clone();
-    for node in workers(cluster) {
-        if !observed.joined.contains(&node.name) {
-            let title = format!("joining node {}", node.name);
-            let after: Vec<_> =
-                cluster_is_up.iter().copied().chain([machines.get(&node.name).copied()]).collect();
-            ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, 2500)));
-        }
-    }
-    // Nodes that run while others come have to be told.
+    let joining: Vec<_> =
+        to_run(cluster).filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
+    // Nodes that run while others come have to be told, also if a killed command brought the others.
     let others_run = cluster.spec.nodes.iter().any(|node| observed.is_on(&node.name));
-    if others_run && cluster.spec.nodes.len() > 1 && !machines.is_empty() {
-        let after: Vec<_> = machines.values().copied().map(Some).collect();
-        let title = "telling the nodes the way to each other".to_owned();
-        ready.push(Some(plan.add(Action::Routes, title, &after, 30)));
+    let routes = (others_run && cluster.spec.nodes.len() > 1 && !(machines.is_empty() && joining.is_empty()))
+        .then(|| {
+            let after: Vec<_> = machines.values().copied().map(Some).chain([network]).collect();
+            plan.add(Action::Routes, "telling the nodes the way to each other".to_owned(), &after, 30)
+        });
+    ready.push(routes);
+    for node in joining {
+        let mut after = cluster_is_up.clone();
+        after.push(machines.get(&node.name).copied());
+        let mut expected = 2500;
+        if node.role == Role::ControlPlane {
+            // The others know that they share the virtual address before there is one more to have it.
+            after.push(routes);
+            expected = 6000;
+        }
+        let title = format!("joining node {}", node.name);
+        ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, expected)));
     }
     if !observed.published {
         let title = format!("adding {name} to your kubeconfig");
         ready.push(Some(plan.add(Action::Publish, title, &[machine, api], 20)));
     }
+    let wait = attainable(cluster, wait);
     if !wait.is_empty() {
-        let title = format!("waiting for {}", listed(wait));
-        plan.add(Action::Wait(wait.clone()), title, &ready, 2500);
+        let title = format!("waiting for {}", listed(&wait));
+        plan.add(Action::Wait(wait), title, &ready, 2500);
     }
     plan
 }
 
-/// The nodes that are to run and are no control planes.
-fn workers(cluster: &Cluster) -> impl Iterator<Item = &NodeSpec> {
-    let nodes = cluster.spec.nodes.iter();
-    nodes.filter(|node| node.role == Role::Worker && node.power == WantedPower::Running)
+/// The control plane that the others join, and that nothing else must have come before: a member that runs, or one
+/// that has been there before, or else the primary one.
+fn first_control_plane<'a>(cluster: &'a Cluster, observed: &Observed) -> &'a NodeName {
+    let names = || cluster.spec.control_planes().map(|node| &node.name);
+    let is_member = |name: &&NodeName| observed.is_on(name) && observed.joined.contains(*name);
+    let to_run: BTreeSet<_> = to_run(cluster).map(|node| &node.name).collect();
+    let was_there = |name: &&NodeName| to_run.contains(name) && observed.machines.contains_key(*name);
+    let found = names().find(is_member).or_else(|| names().find(was_there));
+    found.or_else(|| names().find(|name| to_run.contains(name))).unwrap_or(&cluster.spec.primary().name)
 }
 
-/// Turns some nodes off, each emptied before if that is wanted; the others go on.
-pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], drain: Option<Drain>) -> Plan {
+/// What can hold at all when flotilla has done its part: without a pod network no node is Ready, and cluster DNS has
+/// nowhere to run.
+pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Condition> {
+    let needs_network = |condition: &Condition| {
+        matches!(condition, Condition::NodeReady | Condition::SystemPods | Condition::AppsRunning)
+    };
+    let has_network = cluster.spec.network.cni != Cni::None;
+    wait.iter().copied().filter(|condition| has_network || !needs_network(condition)).collect()
+}
+
+fn to_run(cluster: &Cluster) -> impl Iterator<Item = &NodeSpec> {
+    cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running)
+}
+
+/// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
+pub fn relabel(cluster: &Cluster, was: &ClusterSpec) -> Plan {
+    let mut plan = Plan::default();
+    for node in &cluster.spec.nodes {
+        let Some(before) = was.nodes.iter().find(|before| before.name == node.name) else { continue };
+        let taints = was.taints_of(before);
+        if before.labels != node.labels || taints != cluster.spec.taints_of(node) {
+            let action = Action::Relabel(node.name.clone(), Box::new(NodeSpec { taints, ..before.clone() }));
+            plan.add(action, format!("changing the labels and taints of node {}", node.name), &[], 50);
+        }
+    }
+    plan
+}
+
+/// Empties those of some nodes that are on.
+pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan {
     let mut plan = Plan::default();
     for node in nodes.iter().filter(|node| observed.is_on(node)) {
-        let drained = drain.map(|how| {
-            plan.add(Action::Drain(node.clone(), how), format!("draining node {node}"), &[], 3000)
-        });
-        plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &[drained], 1500);
+        plan.add(Action::Drain(node.clone(), how), format!("draining node {node}"), &[], 3000);
     }
     plan
 }
 
-/// Takes nodes out of the cluster: emptied, off the list, machine and data gone. `reachable`: the API answers.
-pub fn remove_nodes(nodes: &[NodeName], drain: Drain, reachable: bool) -> Plan {
+/// Turns some nodes off; the others go on. Those of them that are `retiring` from the control plane do that first, one
+/// after the other.
+pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]) -> Plan {
     let mut plan = Plan::default();
+    let retired = plan.retire(retiring, &BTreeMap::new());
+    for node in nodes.iter().filter(|node| observed.is_on(node)) {
+        let after = [retired.get(node).copied()];
+        plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &after, 1500);
+    }
+    plan
+}
+
+/// Takes nodes out of the cluster: emptied, off the list, machine and data gone. Those of them that are `retiring` from
+/// the control plane do that first, one after the other. `reachable`: the API answers.
+pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], drain: Drain, reachable: bool) -> Plan {
+    let mut plan = Plan::default();
+    let mut drained = BTreeMap::new();
+    for node in nodes.iter().filter(|_| reachable) {
+        let title = format!("draining node {node}");
+        drained.insert(node.clone(), plan.add(Action::Drain(node.clone(), drain), title, &[], 3000));
+    }
+    let retired = plan.retire(retiring, &drained);
     for node in nodes {
+        let ready = [drained.get(node).copied(), retired.get(node).copied()];
         let left = reachable.then(|| {
-            let title = format!("draining node {node}");
-            let drained = plan.add(Action::Drain(node.clone(), drain), title, &[], 3000);
             let title = format!("taking node {node} off the cluster's list");
-            plan.add(Action::Leave(node.clone()), title, &[Some(drained)], 50)
+            plan.add(Action::Leave(node.clone()), title, &ready, 50)
         });
         let title = format!("removing the machine of node {node}");
-        plan.add(Action::RemoveMachine(node.clone()), title, &[left], 200);
+        plan.add(Action::RemoveMachine(node.clone()), title, &[left, ready[1]], 200);
     }
     plan
 }
@@ -225,7 +307,9 @@ fn name_of(action: &Action) -> String {
         Action::Machine(node) => format!("machine/{node}"),
         Action::Routes => "routes".into(),
         Action::Join(node) => format!("join/{node}"),
+        Action::Relabel(node, _) => format!("labels/{node}"),
         Action::Drain(node, _) => format!("drain/{node}"),
+        Action::Retire(node) => format!("retire/{node}"),
         Action::Leave(node) => format!("leave/{node}"),
         Action::RemoveMachine(node) => format!("remove/{node}"),
         Action::StartApi(node) => format!("api/{node}"),

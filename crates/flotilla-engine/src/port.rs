@@ -5,7 +5,7 @@ mod driver;
 mod exec;
 mod kubeconfig;
 
-pub use bootstrap::{ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState};
+pub use bootstrap::{ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Severity, Subnet};
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
 pub use kubeconfig::Kubeconfig;

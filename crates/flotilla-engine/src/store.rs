@@ -76,11 +76,16 @@ impl ClusterStore {
         Ok(Some(Cluster { spec, handed_out }))
     }
 
-    /// The ranges that were handed out to the clusters here, and to which. One that cannot be read has none.
-    pub fn ranges(&self, except: &ClusterName) -> Result<Vec<(Ipv4Net, String)>, EngineError> {
+    /// The other clusters here. One that cannot be read is left out.
+    pub fn others(&self, except: &ClusterName) -> Result<Vec<Cluster>, EngineError> {
         let others = self.names()?.into_iter().filter(|name| name != except);
-        let clusters = others.filter_map(|name| self.load(&name).ok().flatten());
-        Ok(clusters
+        Ok(others.filter_map(|name| self.load(&name).ok().flatten()).collect())
+    }
+
+    /// The ranges that were handed out to the clusters here, and to which.
+    pub fn ranges(&self, except: &ClusterName) -> Result<Vec<(Ipv4Net, String)>, EngineError> {
+        let others = self.others(except)?.into_iter();
+        Ok(others
             .flat_map(|cluster| {
                 let whose = format!("the cluster {}", cluster.name());
                 let HandedOut { subnet, pod_subnet, .. } = cluster.handed_out;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::BootstrapError;
@@ -73,6 +75,18 @@ where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
     Ok(api.get_metadata_opt(name).await?.is_some())
+}
+
+/// Makes an object, unless somebody was faster.
+pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let object = serde_json::from_value(object).expect("it is such an object");
+    match api.create(&PostParams::default(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        made => made.map(drop),
+    }
 }
 
 /// The error of a question that failed.

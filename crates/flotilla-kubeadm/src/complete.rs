@@ -9,17 +9,19 @@ use flotilla_engine::port::{BootstrapError, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
+use crate::cni;
 use crate::corefile;
 use crate::credentials::{self, Credentials};
-use crate::files::{ADMIN_CONF, KUBELET_CERTIFICATE, KUBELET_CONF};
+use crate::files::ADMIN_CONF;
+use crate::mirror;
 use crate::missing::{self, Missing, Part};
 use crate::namespace;
 use crate::patience::{Cancelled, Patience};
-use crate::phase::{self, in_node};
-use crate::yaml;
+use crate::phase;
+use crate::rotation;
 
 /// For the kubelet to register its node.
 const REGISTRATION: Duration = Duration::from_mins(4);
@@ -28,7 +30,8 @@ const RIGHTS: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 
 /// What waits for the node to be registered.
-const OF_THE_NODE: [Part; 4] = [Part::PodRange, Part::Role, Part::ControllerManager, Part::Scheduler];
+const OF_THE_NODE: [Part; 5] =
+    [Part::PodRange, Part::Role, Part::ControllerManager, Part::Scheduler, Part::EtcdMirror];
 
 /// Everything that the pieces of a completion share.
 struct Completion<'a> {
@@ -63,10 +66,12 @@ pub(crate) async fn complete(
         this.kube_proxy(),
         this.dns(),
         this.default_namespace(),
-        this.of_the_node(),
+        // On the heap: all of them together make a large future.
+        Box::pin(this.pod_network()),
+        Box::pin(this.of_the_node()),
     );
-    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4).and(pieces.5)?;
-    this.rotation().await?;
+    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4).and(pieces.5).and(pieces.6)?;
+    rotation::ensure(this.machine).await?;
     this.wait_for_rights().await?;
     Ok(Outcome::Done)
 }
@@ -130,6 +135,15 @@ impl Completion<'_> {
         }
     }
 
+    /// A network that is not flotilla's. Its pods run as soon as nodes and controllers do.
+    async fn pod_network(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::PodNetwork) {
+            let kubeconfig = self.credentials.path;
+            cni::install(&self.client, self.cluster, self.machine, kubeconfig, self.cancelled).await?;
+        }
+        Ok(())
+    }
+
     /// Controllers and scheduler start only now: the API server refuses their mirror pods as long as their node is
     /// unknown, and the kubelet tries again a minute later.
     async fn of_the_node(&self) -> Result<(), BootstrapError> {
@@ -137,8 +151,14 @@ impl Completion<'_> {
             return Ok(());
         }
         self.wait_for_registration().await?;
-        let pieces = tokio::join!(self.pod_range(), self.controller_manager(), self.scheduler(), self.role());
-        pieces.0.and(pieces.1).and(pieces.2).and(pieces.3)
+        let pieces = tokio::join!(
+            self.pod_range(),
+            self.controller_manager(),
+            self.scheduler(),
+            self.role(),
+            self.etcd_mirror(),
+        );
+        pieces.0.and(pieces.1).and(pieces.2).and(pieces.3).and(pieces.4)
     }
 
     async fn wait_for_registration(&self) -> Result<(), BootstrapError> {
@@ -201,31 +221,18 @@ impl Completion<'_> {
         Ok(())
     }
 
+    async fn etcd_mirror(&self) -> Result<(), BootstrapError> {
+        if self.missing.has(Part::EtcdMirror) {
+            mirror::ensure_etcd(&self.client, self.node.spec.name.as_ref(), self.cancelled).await?;
+        }
+        Ok(())
+    }
+
     async fn role(&self) -> Result<(), BootstrapError> {
         if self.missing.has(Part::Role) {
             phase::mark_control_plane(self.machine).await?;
         }
         Ok(())
-    }
-
-    /// Writes kubelet.conf the way kubelet-finalize leaves it, without the restart: the running kubelet renews its
-    /// certificate anyway, and the next one finds it by this file.
-    ///
-    /// Looked at anew: by the time its node is registered, the kubelet has the certificate.
-    async fn rotation(&self) -> Result<(), BootstrapError> {
-        if !missing::missing_files(self.machine).await?.contains(&Part::Rotation) {
-            return Ok(());
-        }
-        let exec = self.machine.exec();
-        let old =
-            exec.get(KUBELET_CONF).await.map_err(in_node("read the kubelet's credentials", self.machine))?;
-        let Some(old) = old else { return Ok(()) };
-        let new = rotating(&old).map_err(|source| BootstrapError::Api {
-            action: format!("read {KUBELET_CONF}"),
-            source: source.into(),
-        })?;
-        let put = exec.put(KUBELET_CONF, 0o600, new.as_bytes()).await;
-        put.map_err(in_node("write the kubelet's credentials", self.machine))
     }
 
     /// Waits until admin.conf, which people are given, is obeyed.
@@ -241,69 +248,5 @@ impl Completion<'_> {
             };
             patience.pause(POLL, &[seen]).await?;
         }
-    }
-}
-
-/// A kubeconfig whose users have the kubelet's own certificate file instead of a copy of the first certificate.
-fn rotating(kubeconfig: &[u8]) -> Result<String, Box<serde_saphyr::Error>> {
-    let mut config: Value = yaml::parse_secret(kubeconfig)?;
-    let users = config.get_mut("users").and_then(Value::as_array_mut).into_iter().flatten();
-    for user in users.filter_map(|named| named.get_mut("user")?.as_object_mut()) {
-        user.remove("client-certificate-data");
-        user.remove("client-key-data");
-        user.insert("client-certificate".to_owned(), json!(KUBELET_CERTIFICATE));
-        user.insert("client-key".to_owned(), json!(KUBELET_CERTIFICATE));
-    }
-    Ok(yaml::document(&config))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kubelet_is_pointed_to_the_certificate_that_it_renews() {
-        let old = "\
-apiVersion: v1
-clusters:
-- cluster:
-    certificate-authority-data: Q0E=
-    server: https://10.213.0.2:6443
-  name: demo
-contexts:
-- context:
-    cluster: demo
-    user: system:node:demo
-  name: system:node:demo@demo
-current-context: system:node:demo@demo
-kind: Config
-users:
-- name: system:node:demo
-  user:
-    client-certificate-data: Q0VSVA==
-    client-key-data: S0VZ
-";
-        let new = rotating(old.as_bytes()).unwrap();
-        insta::assert_snapshot!(new, @r"
-        apiVersion: v1
-        clusters:
-        - cluster:
-            certificate-authority-data: Q0E=
-            server: https://10.213.0.2:6443
-          name: demo
-        contexts:
-        - context:
-            cluster: demo
-            user: system:node:demo
-          name: system:node:demo@demo
-        current-context: system:node:demo@demo
-        kind: Config
-        users:
-        - name: system:node:demo
-          user:
-            client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
-            client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
-        ");
-        assert_eq!(rotating(new.as_bytes()).unwrap(), new);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
 use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
-use flotilla_spec::{Component, Role};
+use flotilla_spec::{Component, ExtraOption, Role};
 use serde_json::{Map, Value, json};
 
 use crate::files::{CRI_SOCKET, DISCOVERY, PATCHES};
@@ -14,7 +14,7 @@ use crate::yaml;
 
 mod patches;
 
-pub(crate) use patches::patches;
+pub(crate) use patches::{join_patches, patches};
 
 /// What has to be looked up in the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +34,24 @@ pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
     documents.each_ref().map(yaml::document).join("---\n")
 }
 
-/// The configuration of `kubeadm join` for a worker.
+/// The configuration of `kubeadm join`.
 pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String {
-    yaml::document(&json!({
+    let mut configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",
         "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": token},
         "nodeRegistration": registration(cluster, node),
-    }))
+    });
+    let is_control_plane = node.spec.role == Role::ControlPlane;
+    if is_control_plane {
+        let endpoint = json!({"advertiseAddress": node.address, "bindPort": API_PORT});
+        configuration["controlPlane"] = json!({"localAPIEndpoint": endpoint});
+    }
+    // kubeadm refuses a folder that is not there.
+    if is_control_plane || !join_patches(&node.spec).is_empty() {
+        configuration["patches"] = json!({"directory": PATCHES});
+    }
+    yaml::document(&configuration)
 }
 
 /// How a kubelet registers its node.
@@ -63,7 +73,8 @@ fn registration(cluster: &Cluster, node: &Node) -> Value {
     if !own.is_empty() {
         kubelet.set("node-labels", own.join(","));
     }
-    kubelet.set_all(cluster, Component::Kubelet);
+    kubelet.set_all(&cluster.spec.extra_config, Component::Kubelet);
+    kubelet.set_all(&node.spec.extra_config, Component::Kubelet);
     let taints: Vec<_> = node
         .spec
         .taints
@@ -82,7 +93,7 @@ fn registration(cluster: &Cluster, node: &Node) -> Value {
 }
 
 fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
-    let ignored: Vec<_> = options(cluster, Component::Kubeadm)
+    let ignored: Vec<_> = options(&cluster.spec.extra_config, Component::Kubeadm)
         .filter(|(key, _)| *key == IGNORE_PREFLIGHT_ERRORS)
         .flat_map(|(_, value)| value.split(','))
         .collect();
@@ -101,15 +112,15 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
 }
 
 fn cluster_configuration(cluster: &Cluster) -> Value {
-    let mut api_server = Arguments::for_component(cluster, Component::ApiServer);
+    let mut api_server = Arguments::from(&cluster.spec.extra_config, Component::ApiServer);
     let mut controller_manager = Arguments::new();
     // Its default of 20 requests a second makes the first pods wait for seconds.
     controller_manager.set("kube-api-qps", "500");
     controller_manager.set("kube-api-burst", "1000");
     // The engine hands the pod ranges out, so that they are known before a node joins.
     controller_manager.set("allocate-node-cidrs", "false");
-    controller_manager.set_all(cluster, Component::ControllerManager);
-    let mut scheduler = Arguments::for_component(cluster, Component::Scheduler);
+    controller_manager.set_all(&cluster.spec.extra_config, Component::ControllerManager);
+    let mut scheduler = Arguments::from(&cluster.spec.extra_config, Component::Scheduler);
     let gates = &cluster.spec.feature_gates;
     if !gates.is_empty() {
         for arguments in [&mut api_server, &mut controller_manager, &mut scheduler] {
@@ -132,7 +143,7 @@ fn cluster_configuration(cluster: &Cluster) -> Value {
         "apiServer": {"certSANs": names(cluster), "extraArgs": api_server.into_value()},
         "controllerManager": {"extraArgs": controller_manager.into_value()},
         "scheduler": {"extraArgs": scheduler.into_value()},
-        "etcd": {"local": {"extraArgs": Arguments::for_component(cluster, Component::Etcd).into_value()}},
+        "etcd": {"local": {"extraArgs": Arguments::from(&cluster.spec.extra_config, Component::Etcd).into_value()}},
     })
 }
 
@@ -171,7 +182,7 @@ fn kube_proxy_configuration(cluster: &Cluster) -> Value {
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "featureGates": cluster.spec.feature_gates,
     });
-    for (key, value) in options(cluster, Component::KubeProxy) {
+    for (key, value) in options(&cluster.spec.extra_config, Component::KubeProxy) {
         set_field(&mut configuration, key, scalar(value));
     }
     configuration
@@ -213,9 +224,9 @@ fn names(cluster: &Cluster) -> BTreeSet<String> {
         .collect()
 }
 
-/// A component's `--extra-config`, in the order of the flags.
-fn options(cluster: &Cluster, component: Component) -> impl Iterator<Item = (&str, &str)> {
-    let options = cluster.spec.extra_config.iter().filter(move |option| option.component() == component);
+/// A component's part of an `--extra-config`, in the order of the flags.
+fn options(extra: &[ExtraOption], component: Component) -> impl Iterator<Item = (&str, &str)> {
+    let options = extra.iter().filter(move |option| option.component() == component);
     options.map(|option| (option.key(), option.value()))
 }
 
@@ -227,9 +238,9 @@ impl Arguments {
         Self(BTreeMap::new())
     }
 
-    fn for_component(cluster: &Cluster, component: Component) -> Self {
+    fn from(extra: &[ExtraOption], component: Component) -> Self {
         let mut arguments = Self::new();
-        arguments.set_all(cluster, component);
+        arguments.set_all(extra, component);
         arguments
     }
 
@@ -241,8 +252,8 @@ impl Arguments {
         self.0.entry(name.to_owned()).or_insert_with(|| value.into());
     }
 
-    fn set_all(&mut self, cluster: &Cluster, component: Component) {
-        for (name, value) in options(cluster, component) {
+    fn set_all(&mut self, extra: &[ExtraOption], component: Component) {
+        for (name, value) in options(extra, component) {
             self.set(name, value);
         }
     }

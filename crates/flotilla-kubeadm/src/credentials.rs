@@ -6,7 +6,8 @@ use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::{ApiAccess, BootstrapError, Machine};
 use serde::Deserialize;
 
-use crate::files::{ADMIN_CONF, INITIALISED, SUPER_ADMIN_CONF};
+use crate::files::{ADMIN_CONF, SUPER_ADMIN_CONF};
+use crate::join;
 use crate::phase::in_node;
 use crate::yaml;
 
@@ -131,15 +132,13 @@ pub(crate) async fn read(
     content.map(|content| Credentials::parse(path, &content)).transpose().map_err(unreadable)
 }
 
-/// What the host needs to be the cluster's administrator. Before the API has answered once there is nothing to
-/// have: kubeadm may be in the middle of writing it.
+/// What the host needs to be the cluster's administrator. Before the machine is a member there is nothing to have:
+/// kubeadm may be in the middle of writing it.
 pub(crate) async fn access(
     cluster: &Cluster,
     machine: &dyn Machine,
 ) -> Result<Option<ApiAccess>, BootstrapError> {
-    let initialised =
-        machine.exec().get(INITIALISED).await.map_err(in_node("look for a cluster", machine))?;
-    if initialised.is_none() {
+    if !join::has_joined(machine).await {
         return Ok(None);
     }
     let credentials = read(machine, ADMIN_CONF).await?;
@@ -153,6 +152,7 @@ fn unreadable(error: CredentialsError) -> BootstrapError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::INITIALISED;
     use flotilla_testkit::fake::{self, FakeMachine};
 
     const FILE: &str = "\

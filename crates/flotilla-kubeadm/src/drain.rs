@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::api::{self, PATIENT, cannot};
 use crate::credentials;
 use crate::patience::{Cancelled, Patience};
+use crate::stopped;
 
 /// A budget may change, and a pod takes its time to end.
 const POLL: Duration = Duration::from_millis(300);
@@ -27,8 +28,10 @@ pub(crate) async fn drain(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    if !cordon(&client, name).await? {
-        return Ok(());
+    let Some(node) = cordon(&client, name).await? else { return Ok(()) };
+    if stopped::is_stopped(&node) {
+        // There is nobody who would end them.
+        return delete(&client, &pods_of(&client, name).await?).await;
     }
     let patience = Patience::new(format!("the draining of node {name}"), how.limit, cancelled);
     loop {
@@ -50,27 +53,56 @@ pub(crate) async fn drain(
     }
 }
 
-/// Says whether there is such a node.
-async fn cordon(client: &Client, name: &str) -> Result<bool, BootstrapError> {
+/// Gives the node, if there is such a one. One that a person has closed is not ours to open later: it gets no mark.
+async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, BootstrapError> {
+    let failed = |error| cannot(format!("cordon node {name}"))(error);
+    let nodes = Api::<KubeNode>::all(client.clone());
+    let Some(node) = nodes.get_opt(name).await.map_err(failed)? else { return Ok(None) };
+    if is_closed(&node) {
+        return Ok(Some(node));
+    }
     let patch =
         Patch::Merge(json!({"metadata": {"annotations": {MARK: ""}}, "spec": {"unschedulable": true}}));
-    match Api::<KubeNode>::all(client.clone()).patch(name, &PatchParams::default(), &patch).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        patched => patched.map(|_| true).map_err(cannot(format!("cordon node {name}"))),
+    match nodes.patch(name, &PatchParams::default(), &patch).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        patched => patched.map(Some).map_err(failed),
     }
 }
 
-/// Lets new pods come again to a node that we have emptied.
+fn is_closed(node: &KubeNode) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
+}
+
+/// Lets new pods come again to a node that we have emptied, or have tried to empty.
+pub(crate) async fn admit_node(
+    cluster: &Cluster,
+    name: &str,
+    primary: &dyn Machine,
+) -> Result<(), BootstrapError> {
+    let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
+    admit(&client, name).await
+}
+
+/// The same for whoever has a client already.
 pub(crate) async fn admit(client: &Client, name: &str) -> Result<(), BootstrapError> {
     let failed = |error| cannot(format!("let pods come to node {name} again"))(error);
-    let nodes = Api::<KubeNode>::all(client.clone());
-    let node = nodes.get_opt(name).await.map_err(failed)?;
-    if node.is_some_and(|node| node.annotations().contains_key(MARK)) {
-        let annotations = json!({"annotations": {MARK: null}});
-        let patch = Patch::Merge(json!({"metadata": annotations, "spec": {"unschedulable": null}}));
-        nodes.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+    let node = Api::<KubeNode>::all(client.clone()).get_opt(name).await.map_err(failed)?;
+    if let Some(node) = node.filter(was_drained) {
+        open(client, &node).await.map_err(failed)?;
     }
     Ok(())
+}
+
+/// Whether a node was closed by us.
+pub(crate) fn was_drained(node: &KubeNode) -> bool {
+    node.annotations().contains_key(MARK)
+}
+
+pub(crate) async fn open(client: &Client, node: &KubeNode) -> Result<(), kube::Error> {
+    let annotations = json!({"annotations": {MARK: null}});
+    let patch = Patch::Merge(json!({"metadata": annotations, "spec": {"unschedulable": null}}));
+    let nodes = Api::<KubeNode>::all(client.clone());
+    nodes.patch(&node.name_any(), &PatchParams::default(), &patch).await.map(drop)
 }
 
 /// Forgets the pods of a node that is no more: for another minute the cluster would list them and send requests to them.
@@ -131,7 +163,39 @@ async fn delete(client: &Client, pods: &[Pod]) -> Result<(), BootstrapError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_api::FakeApi;
     use serde_json::Value;
+
+    const NODE: &str = "/api/v1/nodes/demo";
+
+    fn with_node(spec: &Value) -> FakeApi {
+        FakeApi::new(&[(NODE, json!({"metadata": {"name": "demo"}, "spec": spec}))])
+    }
+
+    #[tokio::test]
+    async fn a_node_that_we_closed_is_opened_again() {
+        let api = with_node(&json!({}));
+        assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
+        assert_eq!(api.object(NODE).unwrap()["spec"]["unschedulable"], true);
+        admit(&api.client(), "demo").await.unwrap();
+        let node = api.object(NODE).unwrap();
+        assert_eq!((&node["spec"], &node["metadata"]["annotations"]), (&json!({}), &json!({})));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_a_person_closed_stays_closed() {
+        let api = with_node(&json!({"unschedulable": true}));
+        assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
+        admit(&api.client(), "demo").await.unwrap();
+        assert_eq!(api.log(), [] as [String; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_the_api_does_not_know_is_empty_and_open() {
+        let api = FakeApi::default();
+        assert!(cordon(&api.client(), "demo").await.unwrap().is_none());
+        admit(&api.client(), "demo").await.unwrap();
+    }
 
     fn pod(metadata: &Value, phase: &str) -> Pod {
         serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap()

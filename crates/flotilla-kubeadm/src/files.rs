@@ -2,6 +2,8 @@
 
 /// What kubeadm is told, and the folder of its patches.
 pub(crate) const CONFIG: &str = "/etc/flotilla/kubeadm.yaml";
+/// The same for the join of a control plane, beside what it would be told as the first.
+pub(crate) const JOIN_CONFIG: &str = "/etc/flotilla/kubeadm-join.yaml";
 pub(crate) const PATCHES: &str = "/etc/flotilla/patches";
 
 pub(crate) const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -16,7 +18,7 @@ pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-clien
 
 /// There since the API answered for the first time: from then on `kubeadm init` is not run again.
 pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
-/// The same for a worker: there since its `kubeadm join` was finished.
+/// The same for all others: there since the `kubeadm join` was finished.
 pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
 /// Where a joining node finds the API, and whom it trusts.
 pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
+use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
-use flotilla_spec::Role;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::DeleteParams;
 use kube::{Api, Client};
-use tokio::time::Instant;
 
 use crate::api::{self, PATIENT, QUICK, SYSTEM, cannot};
 use crate::config::{self, Facts};
 use crate::credentials;
-use crate::files::{CONFIG, CRI_SOCKET, INITIALISED, PATCHES};
+use crate::files::{CONFIG, INITIALISED};
+use crate::join;
+use crate::kubelet::{self, Deaths};
+use crate::leave::{self, LEADERS};
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 
@@ -23,9 +24,8 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How often to look whether the kubelet lives at all, and how many deaths are too many.
-const LOOK: Duration = Duration::from_secs(3);
-const CRASHES: u32 = 5;
+/// A leader that cannot renew its lease for ten seconds ends.
+const GIVEN_UP: SignedDuration = SignedDuration::from_secs(11);
 
 /// Clears away what a killed `kubeadm init` left, unless there is data that belongs to its certificates.
 ///
@@ -41,9 +41,8 @@ pub(crate) async fn start_api(
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
-    let initialised =
-        machine.exec().get(INITIALISED).await.map_err(in_node("look for a cluster", machine))?;
-    if initialised.is_some() {
+    let is_member = join::has_joined(machine).await;
+    if is_member {
         let client = api::client(cluster, &credentials::require(machine).await?, QUICK).await?;
         if matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true))) {
             return Ok(Outcome::Kept);
@@ -55,7 +54,7 @@ pub(crate) async fn start_api(
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    if initialised.is_some() {
+    if is_member {
         release_leases(cluster, &client).await?;
     } else {
         let mark = machine.exec().put(INITIALISED, 0o644, b"").await;
@@ -64,20 +63,47 @@ pub(crate) async fn start_api(
     Ok(Outcome::Done)
 }
 
+/// Starts a control plane again whose kubelet was stopped, and gives a client for its API.
+pub(crate) async fn restart(
+    cluster: &Cluster,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<Client, BootstrapError> {
+    run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
+    let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
+    wait_for_answer(&client, cluster, machine, cancelled).await?;
+    release_all(&client).await?;
+    Ok(client)
+}
+
 /// Takes the leadership from the controllers and the scheduler of the machine's earlier life: the new ones would wait
 /// twenty seconds for the dead, and the services' endpoints would stay as they were before. Where there are other
-/// control planes, theirs may be the leaders.
+/// control planes, one of theirs may lead: then it has said so a moment ago.
 async fn release_leases(cluster: &Cluster, client: &Client) -> Result<(), BootstrapError> {
-    let control_planes = cluster.spec.nodes.iter().filter(|node| node.role == Role::ControlPlane);
-    if control_planes.count() > 1 {
-        return Ok(());
+    if cluster.spec.control_planes().count() == 1 {
+        return release_all(client).await;
     }
+    let failed = || cannot("release the lease of a stopped controller");
     let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
-    for name in ["kube-controller-manager", "kube-scheduler"] {
-        match leases.delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            deleted => drop(deleted.map_err(cannot("release the lease of a stopped controller"))?),
+    for name in LEADERS {
+        if leases.get_opt(name).await.map_err(failed())?.is_some_and(|lease| is_void(&lease)) {
+            leave::release(&leases, name).await.map_err(failed())?;
         }
+    }
+    Ok(())
+}
+
+/// Whether the holder has not renewed a lease for so long that it has stopped to lead by itself.
+fn is_void(lease: &Lease) -> bool {
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+    renewed.is_some_and(|renewed| Timestamp::now().duration_since(renewed.0) > GIVEN_UP)
+}
+
+async fn release_all(client: &Client) -> Result<(), BootstrapError> {
+    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
+    for name in LEADERS {
+        let released = leave::release(&leases, name).await;
+        released.map_err(cannot("release the lease of a stopped controller"))?;
     }
     Ok(())
 }
@@ -85,10 +111,10 @@ async fn release_leases(cluster: &Cluster, client: &Client) -> Result<(), Bootst
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
 /// certificates it finds and writes everything else again.
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let probe = Cmd::sh("[ -e /sys/fs/cgroup/cgroup.controllers ] || echo v1");
-    let cgroups = run(machine, "look at the control groups", probe).await?;
-    let facts = Facts { cgroup_v1: cgroups.text() == "v1" };
-    put_configuration(&config::render(cluster, node, facts), machine).await?;
+    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
+    coming.map_err(in_node("claim the API's address", machine))?;
+    let configuration = config::render(cluster, node, facts(machine).await?);
+    phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&node.spec)).await?;
     match phase::init(machine).await {
         Err(BootstrapError::Node { action, node, source: source @ ExecError::Failed { .. } }) => {
             let cleared = run(machine, "clear away an unfinished start", Cmd::sh(CLEAR)).await?;
@@ -101,14 +127,11 @@ async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Re
     }
 }
 
-async fn put_configuration(configuration: &str, machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let patches = config::patches().into_iter();
-    let files = patches.map(|(name, content)| (format!("{PATCHES}/{name}"), content));
-    for (path, content) in files.chain([(CONFIG.to_owned(), configuration.to_owned())]) {
-        let put = machine.exec().put(&path, 0o600, content.as_bytes()).await;
-        put.map_err(in_node("write kubeadm's configuration", machine))?;
-    }
-    Ok(())
+/// What has to be looked up in a machine.
+pub(crate) async fn facts(machine: &dyn Machine) -> Result<Facts, BootstrapError> {
+    let probe = Cmd::sh("[ -e /sys/fs/cgroup/cgroup.controllers ] || echo v1");
+    let cgroups = run(machine, "look at the control groups", probe).await?;
+    Ok(Facts { cgroup_v1: cgroups.text() == "v1" })
 }
 
 async fn wait_for_answer(
@@ -118,17 +141,9 @@ async fn wait_for_answer(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let patience = Patience::new("the first answer of the API server", LIMIT, cancelled);
-    let ends_before = ends_of_kubelet(machine).await?;
-    let mut next_look = Instant::now() + LOOK;
+    let mut deaths = Deaths::from_now(machine).await?;
     loop {
-        if Instant::now() >= next_look {
-            // One that cannot work with its settings ends at once, again and again: no use to wait for it.
-            if ends_of_kubelet(machine).await? >= ends_before + CRASHES {
-                let (node, seen) = (machine.name().to_string(), last_words(machine).await);
-                return Err(BootstrapError::Crashing { node, seen });
-            }
-            next_look = Instant::now() + LOOK;
-        }
+        deaths.check().await?;
         let answer = match api::serves(client).await {
             Ok(true) => return Ok(()),
             Ok(false) => "the namespace kube-system is not there yet".to_owned(),
@@ -136,7 +151,7 @@ async fn wait_for_answer(
         };
         match patience.pause(POLL, &[format!("{}: {answer}", cluster.api_url())]).await {
             Err(BootstrapError::TimedOut { what, limit, mut seen }) => {
-                seen.extend(last_words(machine).await);
+                seen.extend(kubelet::last_words_and_containers(machine).await);
                 return Err(BootstrapError::TimedOut { what, limit, seen });
             }
             result => result?,
@@ -144,28 +159,54 @@ async fn wait_for_answer(
     }
 }
 
-/// How often the kubelet has ended since this machine exists.
-async fn ends_of_kubelet(machine: &dyn Machine) -> Result<u32, BootstrapError> {
-    let count = Cmd::sh("cat /var/log/flotilla/init.log* | grep -c 'kubelet: ended' || true");
-    Ok(run(machine, "look at the kubelet", count).await?.text().parse().unwrap_or(0))
-}
-
-/// What the kubelet said last, and what became of the containers.
-async fn last_words(machine: &dyn Machine) -> Vec<String> {
-    let script = format!(
-        "tail -n 10 /var/log/flotilla/kubelet.log; crictl --runtime-endpoint {CRI_SOCKET} ps -a 2>&1"
-    );
-    let limit = Some(Duration::from_secs(10));
-    match machine.exec().run(Cmd { limit, ..Cmd::sh(script) }).await {
-        Ok(output) => output.text().lines().map(str::to_owned).collect(),
-        Err(error) => vec![error.to_string()],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_api::FakeApi;
     use flotilla_testkit::fake::{self, FakeMachine};
+
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+    async fn leases_after_restart(cluster: &Cluster) -> usize {
+        let names = ["kube-controller-manager", "kube-scheduler", "another"];
+        let paths = names.map(|name| format!("{LEASES}/{name}"));
+        let api =
+            FakeApi::new(&paths.each_ref().map(|path| (path.as_str(), serde_json::json!({"metadata": {}}))));
+        release_leases(cluster, &api.client()).await.unwrap();
+        // Nothing is left to release, which is no failure.
+        release_leases(cluster, &api.client()).await.unwrap();
+        paths.iter().filter(|path| api.object(path).is_some()).count()
+    }
+
+    #[tokio::test]
+    async fn a_restarted_control_plane_does_not_wait_for_its_dead_leaders() {
+        assert_eq!(leases_after_restart(&fake::cluster("10.213.0.0/24")).await, 1);
+    }
+
+    #[tokio::test]
+    async fn where_there_are_other_control_planes_theirs_may_lead() {
+        let yaml = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane}
+- {name: demo-m02, role: control-plane}
+";
+        assert_eq!(leases_after_restart(&fake::cluster_of(yaml, "10.213.0.0/24")).await, 3);
+    }
+
+    #[test]
+    fn a_leader_that_is_silent_for_long_leads_no_more() {
+        let renewed = |seconds: i64| -> Lease {
+            let time = Timestamp::now() - SignedDuration::from_secs(seconds);
+            let time = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+            serde_json::from_value(serde_json::json!({"metadata": {}, "spec": {"renewTime": time}})).unwrap()
+        };
+        assert!(is_void(&renewed(20)));
+        assert!(!is_void(&renewed(3)));
+    }
 
     async fn initialise_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
         let cluster = fake::cluster("10.213.0.0/24");

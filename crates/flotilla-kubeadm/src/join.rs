@@ -1,20 +1,25 @@
-//! Making a worker out of a machine: the real `kubeadm join`, with a token of its own that dies with it.
+//! Making a node out of a machine: the real `kubeadm join`, with a token of its own that dies with it.
 
 use std::time::Duration;
 
 use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::sync::Mutex;
 
 use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
 use crate::config;
+use crate::control_plane::{self, Joining};
 use crate::credentials::{self, Credentials};
 use crate::drain;
-use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
+use crate::etcd;
+use crate::files::{CONFIG, DISCOVERY, INITIALISED, JOINED, KUBELET_CONF};
+use crate::kubelet::Deaths;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 use crate::token::Token;
@@ -27,9 +32,14 @@ const POLL: Duration = Duration::from_millis(50);
 /// What a join that was killed left, before the kubelet had credentials of its own.
 const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
 
-/// Whether a worker's join was finished.
+/// Whether the machine is a member: its join was finished, or it is the one that others have joined first.
 pub(crate) async fn has_joined(machine: &dyn Machine) -> bool {
-    matches!(machine.exec().get(JOINED).await, Ok(Some(_)))
+    for mark in [JOINED, INITIALISED] {
+        if matches!(machine.exec().get(mark).await, Ok(Some(_))) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished.
@@ -38,28 +48,50 @@ pub(crate) async fn join(
     node: &Node,
     machine: &dyn Machine,
     primary: &dyn Machine,
+    membership: &Mutex<()>,
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
     let credentials = credentials::require(primary).await?;
     let client = api::client(cluster, &credentials, PATIENT).await?;
-    if has_joined(machine).await {
+    // A control plane may have been given up while it was off.
+    let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node).await?;
+    if is_listed && has_joined(machine).await {
         drain::admit(&client, node.spec.name.as_ref()).await?;
         return Ok(Outcome::Kept);
     }
-    let has_credentials =
-        machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
-    if has_credentials.is_none() {
-        run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
-        let token = Token::create(&client).await?;
-        let joined = kubeadm_join(cluster, node, machine, &credentials, &token).await;
-        // Also after a failure. It expires by itself, should this fail.
-        let removed = token.remove(&client).await;
-        joined.and(removed)?;
+    match node.spec.role {
+        Role::Worker => join_worker(cluster, node, machine, &client, &credentials).await?,
+        Role::ControlPlane => {
+            let (client, credentials, speaker) = (&client, &credentials, primary);
+            let joining =
+                Joining { cluster, node, machine, speaker, client, credentials, membership, cancelled };
+            control_plane::join(&joining).await?;
+        }
     }
-    finish(&client, node, cancelled).await?;
+    finish(&client, node, machine, cancelled).await?;
     let mark = machine.exec().put(JOINED, 0o644, b"").await;
     mark.map_err(in_node("note that the node was joined", machine))?;
     Ok(Outcome::Done)
+}
+
+async fn join_worker(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    client: &Client,
+    credentials: &Credentials,
+) -> Result<(), BootstrapError> {
+    let has_credentials =
+        machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
+    if has_credentials.is_some() {
+        return Ok(());
+    }
+    run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
+    let token = Token::create(client).await?;
+    let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
+    // Also after a failure. It expires by itself, should this fail.
+    let removed = token.remove(client).await;
+    joined.and(removed)
 }
 
 async fn kubeadm_join(
@@ -68,6 +100,17 @@ async fn kubeadm_join(
     machine: &dyn Machine,
     credentials: &Credentials,
     token: &Token,
+) -> Result<(), BootstrapError> {
+    put_discovery(machine, credentials).await?;
+    let configuration = config::render_join(cluster, node, &token.text());
+    phase::put_configuration(machine, CONFIG, &configuration, &config::join_patches(&node.spec)).await?;
+    phase::join(machine).await
+}
+
+/// Tells a machine where the API is, and whom to trust.
+pub(crate) async fn put_discovery(
+    machine: &dyn Machine,
+    credentials: &Credentials,
 ) -> Result<(), BootstrapError> {
     // With the authority in a file there is nobody to trust on first sight.
     let discovery = json!({
@@ -78,24 +121,31 @@ async fn kubeadm_join(
             "certificate-authority-data": credentials.authority,
         }}],
     });
-    let configuration = config::render_join(cluster, node, &token.text());
-    for (path, content) in [(DISCOVERY, yaml::document(&discovery)), (CONFIG, configuration)] {
-        let put = machine.exec().put(path, 0o600, content.as_bytes()).await;
-        put.map_err(in_node("write kubeadm's configuration", machine))?;
-    }
-    phase::join(machine).await
+    let put = machine.exec().put(DISCOVERY, 0o600, yaml::document(&discovery).as_bytes()).await;
+    put.map_err(in_node("write the way to the cluster", machine))
 }
 
 /// Gives the node object what only an administrator may: its pod range, its role, labels of Kubernetes' own.
-async fn finish(client: &Client, node: &Node, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+async fn finish(
+    client: &Client,
+    node: &Node,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
     let name = node.spec.name.to_string();
     let nodes = Api::<KubeNode>::all(client.clone());
     let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
+    let mut deaths = Deaths::from_now(machine).await?;
     while !exists(&nodes, &name).await.map_err(cannot("look for the node"))? {
         patience.pause(POLL, &[format!("the kubelet has not registered node {name}")]).await?;
+        deaths.check().await?;
     }
     let range = node.pod_range;
-    let mut labels = serde_json::Map::from_iter([("node-role.kubernetes.io/worker".to_owned(), json!(""))]);
+    let mut labels = serde_json::Map::new();
+    // kubeadm knows of no such role, only of the other.
+    if node.spec.role == Role::Worker {
+        labels.insert("node-role.kubernetes.io/worker".to_owned(), json!(""));
+    }
     labels.extend(node.spec.labels.iter().map(|(key, value)| (key.to_owned(), json!(value))));
     let patch = Patch::Merge(json!({
         "metadata": {"labels": labels},
@@ -112,16 +162,21 @@ pub(crate) async fn forget(
     primary: &dyn Machine,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
+    forget_by(&client, name).await
+}
+
+/// The same for whoever has a client already.
+pub(crate) async fn forget_by(client: &Client, name: &str) -> Result<(), BootstrapError> {
     match Api::<KubeNode>::all(client.clone()).delete(name, &DeleteParams::default()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         deleted => drop(deleted.map_err(cannot(format!("take node {name} off the list")))?),
     }
-    drain::forget_pods(&client, name).await
+    drain::forget_pods(client, name).await
 }
 
 impl Token {
     /// Makes a token that is good for one join.
-    async fn create(client: &Client) -> Result<Self, BootstrapError> {
+    pub(crate) async fn create(client: &Client) -> Result<Self, BootstrapError> {
         let token = Self::random()
             .map_err(|source| BootstrapError::Api { action: "make a token".into(), source: source.into() })?;
         let secret: Secret = serde_json::from_value(token.secret()).expect("it is a secret");
@@ -130,7 +185,7 @@ impl Token {
         made.map(|_| token).map_err(cannot("make a token"))
     }
 
-    async fn remove(&self, client: &Client) -> Result<(), BootstrapError> {
+    pub(crate) async fn remove(&self, client: &Client) -> Result<(), BootstrapError> {
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         let removed = secrets.delete(&self.secret_name(), &DeleteParams::default()).await;
         removed.map(drop).map_err(cannot("remove a token"))

@@ -159,6 +159,13 @@ impl KubeconfigFile {
         })
     }
 
+    /// Whether the file leads to the entry's cluster, as whatever user. Each control plane has a certificate of its own
+    /// for the administrator, and all of them are good.
+    pub fn leads_to(&self, entry: &Entry) -> Result<bool, KubeconfigError> {
+        let missing = change::put(&self.config()?, entry, false).map_err(|source| self.malformed(source))?;
+        Ok(missing.iter().all(|change| matches!(change, Change::Replace { list: "users", .. })))
+    }
+
     /// Puts the entry in, over what was there under its name.
     pub fn put(&self, entry: &Entry, make_current: bool) -> Result<Changed, KubeconfigError> {
         self.change(|config| change::put(config, entry, make_current))

@@ -10,23 +10,39 @@
 //! second. Nothing is remembered on the host. What is missing is looked up in the cluster, so that a run that was
 //! killed is finished by the next one.
 //!
+//! Further control planes join by the real `kubeadm join` and leave by `kubeadm reset`; etcd is asked and told by its own
+//! tools, in a control plane that is a member ([`etcd`]). What a killed join or leave has left is cleared away by the next
+//! join.
+//!
 //! [`kubeconfig`] is the other end of it: the person's file that names the cluster.
 
 mod api;
+mod cni;
 mod complete;
 pub mod config;
+mod control_plane;
 mod corefile;
 mod credentials;
 mod drain;
+pub mod etcd;
+#[cfg(test)]
+mod fake_api;
 mod files;
+mod flannel;
 mod init;
 mod join;
 pub mod kubeconfig;
+mod kubelet;
+mod leave;
+mod mirror;
 mod missing;
 mod namespace;
 mod patience;
 mod pause;
 mod phase;
+mod relabel;
+mod rotation;
+mod stopped;
 mod token;
 mod wait;
 mod yaml;
@@ -39,22 +55,42 @@ use async_trait::async_trait;
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
-    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Machine,
+    ApiAccess, BootstrapError, Bootstrapper, Changed, Condition, Drain, KubernetesState, Machine, Member,
 };
-use flotilla_spec::NodeName;
+use flotilla_spec::{NodeName, NodeSpec};
+use tokio::sync::Mutex;
 
+pub use flannel::flannel_manifest;
+
+use etcd::{Snapshot, Source};
 use patience::Cancelled;
 
 /// The bootstrapper that runs kubeadm.
 #[derive(Clone)]
 pub struct Kubeadm {
     cancelled: Cancelled,
+    /// Held by the control plane that etcd takes in: there may be one at a time.
+    membership: Arc<Mutex<()>>,
 }
 
 impl Kubeadm {
     /// One that gives up its waits as soon as `cancelled` says so.
     pub fn new(cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
-        Self { cancelled }
+        Self { cancelled, membership: Arc::default() }
+    }
+
+    /// Begins etcd anew with `node` as its only member, out of a snapshot or of what that node has itself: the cluster is
+    /// what it was then. `others` are the machines of all other control planes that are there. They have to be on, and
+    /// have not joined afterwards.
+    pub async fn restore(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
+        source: Source,
+    ) -> Result<Snapshot, BootstrapError> {
+        etcd::restore(cluster, node, machine, others, source, &self.cancelled).await
     }
 }
 
@@ -99,7 +135,30 @@ impl Bootstrapper for Kubeadm {
         machine: &dyn Machine,
         primary: &dyn Machine,
     ) -> Result<Outcome, BootstrapError> {
-        join::join(cluster, node, machine, primary, &self.cancelled).await
+        join::join(cluster, node, machine, primary, &self.membership, &self.cancelled).await
+    }
+
+    async fn leave(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: Option<&dyn Machine>,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        leave::leave(cluster, node, machine, speaker, &self.cancelled).await
+    }
+
+    async fn members(&self, _: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+        etcd::members(speaker).await
+    }
+
+    async fn mark_stopped(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        stopped::mark_stopped(cluster, node.as_ref(), speaker).await
     }
 
     async fn drain(
@@ -110,6 +169,25 @@ impl Bootstrapper for Kubeadm {
         how: Drain,
     ) -> Result<(), BootstrapError> {
         drain::drain(cluster, node.as_ref(), primary, how, &self.cancelled).await
+    }
+
+    async fn admit(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        drain::admit_node(cluster, node.as_ref(), primary).await
+    }
+
+    async fn relabel(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        was: &NodeSpec,
+        primary: &dyn Machine,
+    ) -> Result<Changed, BootstrapError> {
+        relabel::relabel(cluster, node, was, primary, &self.cancelled).await
     }
 
     async fn forget(

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use crate::api::{self, QUICK, SYSTEM, cannot, exists};
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
 use crate::phase::run;
-use crate::{corefile, credentials, namespace};
+use crate::{cni, corefile, credentials, mirror, namespace};
 
 /// A look at a cluster takes no longer.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,12 +32,16 @@ pub(crate) enum Part {
     HostNames,
     /// What a pod in the namespace default needs.
     DefaultNamespace,
+    /// A pod network that is not flotilla's.
+    PodNetwork,
     /// The node object's pod range.
     PodRange,
     /// The node's labels and the administrator's rights.
     Role,
     ControllerManager,
     Scheduler,
+    /// The first control plane's etcd in the API's list, where those that join look for it.
+    EtcdMirror,
     /// A kubelet.conf that names the certificate which the kubelet renews.
     Rotation,
 }
@@ -59,6 +63,8 @@ struct Found {
     dns: bool,
     administrators: bool,
     default_namespace: bool,
+    pod_network: bool,
+    etcd_mirror: bool,
     corefile: Option<String>,
     node: Option<KubeNode>,
 }
@@ -71,8 +77,9 @@ impl Missing {
         node: &Node,
         machine: &dyn Machine,
     ) -> Result<Self, BootstrapError> {
-        // On the heap: seven questions at once make a large future.
-        let (found, files) = tokio::join!(Box::pin(Found::look(client, node)), missing_files(machine));
+        // On the heap: so many questions at once make a large future.
+        let (found, files) =
+            tokio::join!(Box::pin(Found::look(client, cluster, node)), missing_files(machine));
         let mut parts = found.map_err(cannot("look at the cluster"))?.missing(cluster, node);
         parts.extend(files?);
         Ok(Self(parts))
@@ -92,24 +99,48 @@ impl Missing {
 }
 
 impl Found {
-    async fn look(client: &Client, node: &Node) -> Result<Self, kube::Error> {
+    async fn look(client: &Client, cluster: &Cluster, node: &Node) -> Result<Self, kube::Error> {
         let bindings = |namespace| Api::<RoleBinding>::namespaced(client.clone(), namespace);
         let (system, public) = (bindings(SYSTEM), bindings("kube-public"));
         let services = Api::<Service>::namespaced(client.clone(), SYSTEM);
         let cluster_bindings = Api::<ClusterRoleBinding>::all(client.clone());
         let nodes = Api::<KubeNode>::all(client.clone());
         let name = node.spec.name.to_string();
-        let (settings, tokens, kube_proxy, dns, administrators, default_namespace, corefile, node) = tokio::try_join!(
+        let (
+            settings,
+            tokens,
+            kube_proxy,
+            dns,
+            administrators,
+            default_namespace,
+            pod_network,
+            etcd_mirror,
+            corefile,
+            node,
+        ) = tokio::try_join!(
             exists(&system, "kubeadm:kubelet-config"),
             exists(&public, "kubeadm:bootstrap-signer-clusterinfo"),
             exists(&system, "kube-proxy"),
             exists(&services, "kube-dns"),
             exists(&cluster_bindings, "kubeadm:cluster-admins"),
             namespace::can_have_pods(client),
+            cni::is_installed(client, cluster),
+            mirror::has_etcd(client, &name),
             corefile(client),
             nodes.get_opt(&name),
         )?;
-        Ok(Self { settings, tokens, kube_proxy, dns, administrators, default_namespace, corefile, node })
+        Ok(Self {
+            settings,
+            tokens,
+            kube_proxy,
+            dns,
+            administrators,
+            default_namespace,
+            pod_network,
+            etcd_mirror,
+            corefile,
+            node,
+        })
     }
 
     fn missing(&self, cluster: &Cluster, node: &Node) -> BTreeSet<Part> {
@@ -127,6 +158,8 @@ impl Found {
             (Part::Dns, !self.dns),
             (Part::HostNames, !self.dns || without_names),
             (Part::DefaultNamespace, !self.default_namespace),
+            (Part::PodNetwork, !self.pod_network),
+            (Part::EtcdMirror, !self.etcd_mirror),
             (Part::PodRange, range != Some(node.pod_range.to_string().as_str())),
             (Part::Role, !is_marked || !self.administrators),
         ])

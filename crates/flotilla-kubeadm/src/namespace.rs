@@ -4,13 +4,10 @@
 //! it makes them, a first pod need not wait for that.
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
-use kube::api::PostParams;
 use kube::{Api, Client};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::api::exists;
+use crate::api::{create, exists};
 
 const NAMESPACE: &str = "default";
 const SERVICE_ACCOUNT: &str = "default";
@@ -30,16 +27,4 @@ pub(crate) async fn prepare(client: &Client, authority_pem: &str) -> Result<(), 
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
     let maps = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
     tokio::try_join!(create(&accounts, account), create(&maps, map)).map(drop)
-}
-
-/// Makes an object, unless the controller manager was faster.
-async fn create<K>(api: &Api<K>, object: serde_json::Value) -> Result<(), kube::Error>
-where
-    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
-{
-    let object = serde_json::from_value(object).expect("it is such an object");
-    match api.create(&PostParams::default(), &object).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        made => made.map(drop),
-    }
 }

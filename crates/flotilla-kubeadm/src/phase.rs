@@ -1,10 +1,12 @@
 //! kubeadm's phases, each a process in the node.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
 
-use crate::files::CONFIG;
+use crate::files::{CONFIG, JOIN_CONFIG, PATCHES};
+use crate::kubelet::Deaths;
 
 /// kubeadm itself gives up after a minute or two; this is for the case that it does not.
 const LIMIT: Duration = Duration::from_mins(4);
@@ -16,6 +18,27 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// kubelet-finalize, whose restart of the kubelet costs every readiness probe up to ten seconds.
 const NOT_YET: &str = "preflight,control-plane/controller-manager,control-plane/scheduler,wait-control-plane,\
      upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command";
+
+/// Before the preflight checks and after the start of the kubelet; the former are left out as with [`init`].
+const AFTER_KUBELET: &str =
+    "preflight,check-etcd,etcd-join,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
+const ALL_BUT_ETCD: &str = "preflight,control-plane-prepare,kubelet-start,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
+const UP_TO_ETCD: &str = "preflight,control-plane-prepare,check-etcd,kubelet-start,etcd-join";
+
+/// Writes what kubeadm is told, with the patches in the folder beside it.
+pub(crate) async fn put_configuration(
+    machine: &dyn Machine,
+    path: &str,
+    configuration: &str,
+    patches: &[(String, String)],
+) -> Result<(), BootstrapError> {
+    let patches = patches.iter().map(|(name, patch)| (format!("{PATCHES}/{name}"), patch.as_str()));
+    for (path, content) in patches.chain([(path.to_owned(), configuration)]) {
+        let put = machine.exec().put(&path, 0o600, content.as_bytes()).await;
+        put.map_err(in_node("write kubeadm's configuration", machine))?;
+    }
+    Ok(())
+}
 
 /// Runs `kubeadm init` as far as the kubelet's start.
 pub(crate) async fn init(machine: &dyn Machine) -> Result<(), BootstrapError> {
@@ -57,9 +80,50 @@ pub(crate) async fn mark_control_plane(machine: &dyn Machine) -> Result<(), Boot
     init_phase(machine, "mark the control plane", &["mark-control-plane"]).await
 }
 
+/// Signs the kubelet's first certificate, in a machine that has the authority's key.
+pub(crate) async fn kubelet_conf(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    init_phase(machine, "make the kubelet's certificate", &["kubeconfig", "kubelet"]).await
+}
+
 /// Joins a worker. Without the preflight checks, as with [`init`].
 pub(crate) async fn join(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    kubeadm(machine, "join the cluster", &["join", "--config", CONFIG, "--skip-phases=preflight"]).await
+    join_without(machine, CONFIG, "preflight").await
+}
+
+/// The first part of a control plane's join: certificates, manifests, and the kubelet.
+pub(crate) async fn join_prepare(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, AFTER_KUBELET).await
+}
+
+/// The second: a member of etcd with a vote.
+pub(crate) async fn join_etcd(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, ALL_BUT_ETCD).await
+}
+
+/// The third: labels and taints, and an API server that answers.
+pub(crate) async fn join_finish(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, UP_TO_ETCD).await
+}
+
+/// kubeadm waits for a kubelet that cannot live as patiently as for a slow one: then it is ended.
+async fn join_without(machine: &dyn Machine, config: &str, phases: &str) -> Result<(), BootstrapError> {
+    let mut deaths = Deaths::from_now(machine).await?;
+    let mut joined = pin!(kubeadm_join(machine, config, phases));
+    tokio::select! {
+        done = &mut joined => done,
+        crashing = deaths.too_many() => {
+            let end = Cmd::sh("systemctl stop kubelet; killall kubeadm || true");
+            let ended = run(machine, "end an unfinished join", end).await;
+            // Not left behind: the next one would find it at work.
+            drop(joined.await);
+            ended.and(Err(crashing))
+        }
+    }
+}
+
+async fn kubeadm_join(machine: &dyn Machine, config: &str, phases: &str) -> Result<(), BootstrapError> {
+    let skip = format!("--skip-phases={phases}");
+    kubeadm(machine, "join the cluster", &["join", "--config", config, &skip]).await
 }
 
 async fn init_phase(
@@ -91,4 +155,32 @@ pub(crate) fn in_node(
 ) -> impl FnOnce(ExecError) -> BootstrapError {
     let node = machine.name().to_string();
     move |source| BootstrapError::Node { action, node, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_testkit::fake::FakeMachine;
+
+    const JOIN: &str = "kubeadm join --config /etc/flotilla/kubeadm.yaml --skip-phases=preflight";
+    const END: &str = "sh -c systemctl stop kubelet; killall kubeadm || true";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_join_ends_with_a_kubelet_that_cannot_live_and_leaves_nothing_at_work() {
+        let script = [("died", Ok("0")), ("died", Ok("9")), ("kubelet.log", Ok("panic: no such gate"))];
+        let machine = FakeMachine::new(&[], &script);
+        // kubeadm would wait for minutes: only its end ends it.
+        machine.calls().hold(JOIN, END);
+        let error = join(&machine).await.unwrap_err();
+        assert!(matches!(error, BootstrapError::Crashing { .. }), "{error:?}");
+        let log = machine.log();
+        assert!(log.contains(&JOIN.to_owned()) && log.contains(&END.to_owned()), "{log:#?}");
+    }
+
+    #[tokio::test]
+    async fn a_join_that_goes_well_is_not_disturbed() {
+        let machine = FakeMachine::new(&[], &[]);
+        join(&machine).await.unwrap();
+        assert_eq!(machine.log().last().unwrap(), JOIN);
+    }
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::api::{self, PATIENT, SYSTEM, exists};
 use crate::credentials;
+use crate::drain;
 use crate::patience::{Cancelled, Patience};
 
 const POLL: Duration = Duration::from_millis(100);
@@ -23,15 +24,13 @@ const POLL: Duration = Duration::from_millis(100);
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Labels of the pods that a system is not complete without, as minikube has them.
-///
-/// All but etcd's: the kubelet starts etcd before its node is registered, so that the pod's mirror may come a minute
-/// late. That the API answers says as much.
-const SYSTEM_PODS: [(&str, &str); 5] = [
+const SYSTEM_PODS: [(&str, &str); 6] = [
     ("component", "kube-apiserver"),
     ("component", "kube-controller-manager"),
     ("component", "kube-scheduler"),
     ("k8s-app", "kube-proxy"),
     ("k8s-app", "kube-dns"),
+    ("component", "etcd"),
 ];
 
 /// Waits until each condition has held once.
@@ -73,15 +72,7 @@ async fn problems(
     let everything = ListParams::default();
     match condition {
         Condition::ApiServer => api_server_problems(client).await,
-        Condition::NodeReady => {
-            let nodes = Api::<Node>::all(client.clone()).list(&everything).await?.items;
-            let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
-            let problem = |name: &str| node_problem(name, booted.get(name).copied(), &nodes);
-            for node in nodes.iter().filter(|node| problem(&node.name_any()).is_none() && is_marked(node)) {
-                unmark(client, node).await?;
-            }
-            Ok(wanted.filter_map(|node| problem(node.name.as_ref())).collect())
-        }
+        Condition::NodeReady => nodes_problems(client, cluster, booted).await,
         Condition::DefaultServiceAccount => {
             let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
             let missing = !exists(&accounts, "default").await?;
@@ -104,6 +95,30 @@ async fn problems(
             Ok(problems)
         }
     }
+}
+
+/// What keeps the nodes that are to run from being Ready. Those that are get their pods at once.
+async fn nodes_problems(
+    client: &Client,
+    cluster: &Cluster,
+    booted: &BTreeMap<String, i64>,
+) -> Result<Vec<String>, kube::Error> {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
+    let mut problems = Vec::new();
+    for wanted in cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running) {
+        let name = wanted.name.as_ref();
+        let problem = node_problem(name, booted.get(name).copied(), &nodes);
+        if let Some(node) = nodes.iter().find(|node| node.name_any() == name) {
+            // A drain that was killed has left it closed.
+            if drain::was_drained(node) {
+                drain::open(client, node).await?;
+            } else if problem.is_none() && is_marked(node) {
+                unmark(client, node).await?;
+            }
+        }
+        problems.extend(problem);
+    }
+    Ok(problems)
 }
 
 /// When each machine was turned on, in seconds. What a node said of itself before that is of an earlier life.

@@ -56,6 +56,8 @@ pub struct Spec {
     pub var: PathBuf,
     /// Files and folders of the host to show inside.
     pub binds: Vec<Bind>,
+    /// The same for what its owner wants inside, with all that is mounted below it. Attached last.
+    pub mounts: Vec<Bind>,
     /// Links to make inside: name, and what it points to.
     pub links: Vec<(PathBuf, PathBuf)>,
     pub capacity: Capacity,

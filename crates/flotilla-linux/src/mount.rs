@@ -1,6 +1,7 @@
 //! Mounts, for a process that has a mount namespace of its own.
 //!
-//! Nothing here may be called in the host's namespace: what it mounts is meant to vanish with the caller's.
+//! Nothing here that changes anything may be called in the host's namespace: what it mounts is meant to vanish with the
+//! caller's.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +14,9 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change,
     mount_remount, move_mount, open_tree, unmount,
 };
-use rustix::process::{chdir, pivot_root};
+use rustix::process::{Pid, chdir, pivot_root};
+
+pub(crate) mod info;
 
 /// A file system could not be put where it belongs.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,8 @@ pub enum MountError {
     BindSource { path: PathBuf, source: io::Error },
     #[error("cannot make {} read-only", target.display())]
     ReadOnly { target: PathBuf, source: io::Error },
+    #[error("cannot read /proc/self/mountinfo")]
+    List { source: io::Error },
     #[error("cannot change the propagation of mounts")]
     Propagation { source: io::Error },
     #[error("cannot make {} the root", path.display())]
@@ -122,9 +127,18 @@ pub struct Detached {
 impl Detached {
     /// Takes hold of `source`. Mounts below it do not come along.
     pub fn of(source: &Path) -> Result<Self, MountError> {
+        Self::held(source, OpenTreeFlags::empty())
+    }
+
+    /// Takes hold of `source` with all that is mounted below it.
+    pub fn with_mounts_of(source: &Path) -> Result<Self, MountError> {
+        Self::held(source, OpenTreeFlags::AT_RECURSIVE)
+    }
+
+    fn held(source: &Path, how_much: OpenTreeFlags) -> Result<Self, MountError> {
         let missing = |error| MountError::BindSource { path: source.to_owned(), source: error };
         let is_folder = fs::metadata(source).map_err(missing)?.is_dir();
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let flags = how_much | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(CWD, source, flags).map_err(|errno| missing(errno.into()))?;
         Ok(Self { tree, is_folder, source: source.to_owned() })
     }
@@ -144,6 +158,27 @@ impl Detached {
         })?;
         if read_only { make_read_only(target) } else { Ok(()) }
     }
+}
+
+/// Makes the mount at `target` and all below it read-only. Needs `/proc`.
+pub fn make_all_read_only(target: &Path) -> Result<(), MountError> {
+    let mount_points = mount_points("self").map_err(|source| MountError::List { source })?;
+    // The list has the paths as they are, without links.
+    let target = fs::canonicalize(target)
+        .map_err(|source| MountError::ReadOnly { target: target.to_owned(), source })?;
+    // One that is not there is hidden below another: nobody can write to it.
+    let in_reach = mount_points.iter().filter(|path| path.starts_with(&target) && path.exists());
+    in_reach.map(PathBuf::as_path).try_for_each(make_read_only)
+}
+
+/// Where something is mounted in a process's namespace, as that process sees it.
+pub fn mount_points_of(process: Pid) -> io::Result<Vec<PathBuf>> {
+    mount_points(&process.as_raw_nonzero().to_string())
+}
+
+fn mount_points(process: &str) -> io::Result<Vec<PathBuf>> {
+    let list = fs::read_to_string(format!("/proc/{process}/mountinfo"))?;
+    Ok(list.lines().filter_map(info::parse_line).map(|(mount_point, ..)| mount_point).collect())
 }
 
 /// Makes the mount at `target` read-only, here and not where else it is mounted.

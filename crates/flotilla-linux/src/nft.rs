@@ -1,7 +1,7 @@
 //! Packet rules, by way of the program `nft`.
 //!
 //! The kernel's rules are those of the calling thread's network namespace. Ours are in tables of our own, whose text
-//! [`host_table`] and [`node_table`] write. In tables of others only single rules are put, each with a comment that
+//! [`host_table`], [`forward_table`] and [`node_table`] write. In tables of others only single rules are put, each with a comment that
 //! tells it is ours; nothing else of theirs is touched.
 
 use std::fs::File;
@@ -13,9 +13,11 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::host::{Command, CommandError};
 use crate::net::Changed;
 
+mod forwards;
 mod listing;
 mod tables;
 
+pub use forwards::{Forward, Forwards, forward_table};
 pub use listing::Chain;
 pub use tables::{HostRules, NodeRules, host_table, node_table};
 
@@ -107,7 +109,22 @@ impl Nft {
     /// Deletes all rules whose comment is the tag, wherever they are.
     pub fn remove_tagged(&self, tag: &str) -> Result<Changed, NftError> {
         let rules = self.list("ruleset")?;
-        let deletions: String = rules.tagged(tag).map(listing::Rule::deletion).collect();
+        self.delete(rules.tagged(tag))
+    }
+
+    /// The comments of rules in our own tables, each with the table's name.
+    pub fn list_own_comments(&self) -> Result<Vec<(String, String)>, NftError> {
+        Ok(self.list("ruleset")?.own_comments())
+    }
+
+    /// Deletes the rules of an IPv4 table of our own whose comments are those.
+    pub fn remove_commented(&self, table: &str, is_it: impl Fn(&str) -> bool) -> Result<Changed, NftError> {
+        let rules = self.list("ruleset")?;
+        self.delete(rules.commented(table, is_it))
+    }
+
+    fn delete<'a>(&self, rules: impl Iterator<Item = &'a listing::Rule>) -> Result<Changed, NftError> {
+        let deletions: String = rules.map(listing::Rule::deletion).collect();
         if deletions.is_empty() {
             return Ok(Changed::No);
         }

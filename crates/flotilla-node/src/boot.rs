@@ -47,9 +47,7 @@ fn both(limit: u64) -> Rlimit {
 
 /// Makes the folders that are ours.
 pub(crate) fn make_folders(root: &Root) -> Result<(), NodeError> {
-    let socket = root.control_socket();
-    let run = socket.parent().expect("the socket's path has a folder").to_owned();
-    for path in [run, root.logs()] {
+    for path in [root.run(), root.logs()] {
         fs::create_dir_all(&path).map_err(|source| NodeError::Folder { path, source })?;
     }
     Ok(())

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Where the node's files are: `/`, except in tests.
     pub root: PathBuf,
-    /// The program, by path or by name as found in the node's PATH. The same holds for the other two.
+    /// The program, by path or by name as found in the node's PATH. The same holds for the others.
     pub containerd: PathBuf,
     pub kubelet: PathBuf,
+    pub keepalived: PathBuf,
     pub nft: PathBuf,
     /// Variables that the services get on top of PATH and HOME.
     pub env: BTreeMap<String, String>,
@@ -30,6 +31,7 @@ impl Default for Config {
             root: "/".into(),
             containerd: "containerd".into(),
             kubelet: "kubelet".into(),
+            keepalived: "keepalived".into(),
             nft: "nft".into(),
             env: BTreeMap::new(),
             pod_grace_ms: 5_000,

@@ -45,6 +45,7 @@ pub(crate) enum Verb {
 pub(crate) enum Unit {
     Containerd,
     Kubelet,
+    Keepalived,
 }
 
 /// What PID 1 says to a request.
@@ -76,13 +77,14 @@ impl Unit {
     /// The service of that name, with or without `.service`.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let name = name.strip_suffix(".service").unwrap_or(name);
-        [Self::Containerd, Self::Kubelet].into_iter().find(|unit| unit.name() == name)
+        [Self::Containerd, Self::Kubelet, Self::Keepalived].into_iter().find(|unit| unit.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
             Self::Kubelet => "kubelet",
+            Self::Keepalived => "keepalived",
         }
     }
 }

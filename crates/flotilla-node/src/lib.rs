@@ -1,9 +1,10 @@
-//! What runs inside a node: PID 1, its two services, and what answers to the name `systemctl`.
+//! What runs inside a node: PID 1, its services, and what answers to the name `systemctl`.
 //!
 //! ```text
-//! PID 1  supervise     starts containerd and the kubelet, keeps their logs small, reaps orphans, goes down in order
+//! PID 1  supervise     starts services, keeps their logs small, reaps orphans, goes down in order
 //!   ├─ containerd      ── shims ── pods
-//!   └─ kubelet         once kubeadm has written its files
+//!   ├─ kubelet         once kubeadm has written its files
+//!   └─ keepalived      once there is a configuration: this node may hold the API's address
 //!
 //! systemctl            asks PID 1 over /run/flotilla/init.sock, a JSON line each way
 //! ```
@@ -18,6 +19,7 @@ mod config;
 mod control;
 mod error;
 mod journal;
+mod keepalived;
 mod kubelet;
 mod logfile;
 mod output;

@@ -11,9 +11,14 @@ impl Root {
         Self(path.into())
     }
 
+    /// What is of use only while PID 1 lives.
+    pub(crate) fn run(&self) -> PathBuf {
+        self.join("run/flotilla")
+    }
+
     /// Where PID 1 listens.
     pub(crate) fn control_socket(&self) -> PathBuf {
-        self.join("run/flotilla/init.sock")
+        self.run().join("init.sock")
     }
 
     pub(crate) fn containerd_socket(&self) -> PathBuf {
@@ -26,7 +31,12 @@ impl Root {
 
     /// The packet filter rules to load at boot.
     pub(crate) fn nft_rules(&self) -> PathBuf {
-        self.join("etc/flotilla/nft.conf")
+        self.flotilla().join("nft.conf")
+    }
+
+    /// What the host writes for us and our services.
+    pub(crate) fn flotilla(&self) -> PathBuf {
+        self.join("etc/flotilla")
     }
 
     /// Kubeadm's folder; the kubelet's credentials are in it.

@@ -1,4 +1,4 @@
-//! The two services of a node.
+//! The services of a node.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::control::{Reply, Request, Status, Unit, Verb};
 use crate::error::NodeError;
 use crate::journal::Journal;
+use crate::keepalived;
 use crate::kubelet;
 use crate::output::Output;
 use crate::root::Root;
@@ -18,13 +19,14 @@ use crate::service::{Launch, Service};
 /// How long a service may take to end when `systemctl` stops it.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Containerd and the kubelet.
+/// Containerd, the kubelet and keepalived.
 #[derive(Debug)]
 pub(crate) struct Services<'node> {
     config: &'node Config,
     root: Root,
     pub(crate) containerd: Service,
     pub(crate) kubelet: Service,
+    pub(crate) keepalived: Service,
     /// Whether the node goes down: nobody is started any more.
     closed: bool,
 }
@@ -37,14 +39,16 @@ impl<'node> Services<'node> {
             Ok(Service::new(unit, output.map_err(|source| NodeError::Log { path, source })?))
         };
         let (containerd, kubelet) = (service(Unit::Containerd)?, service(Unit::Kubelet)?);
-        let mut services = Self { config, root, containerd, kubelet, closed: false };
+        let keepalived = service(Unit::Keepalived)?;
+        let mut services = Self { config, root, containerd, kubelet, keepalived, closed: false };
         services.look_for_files();
         Ok(services)
     }
 
-    /// Sees whether the kubelet has what it needs.
+    /// Sees who has what it needs.
     pub(crate) fn look_for_files(&mut self) {
         self.kubelet.blocked = !kubelet::has_its_files(&self.root);
+        self.keepalived.blocked = !keepalived::has_its_file(&self.root);
     }
 
     /// Starts who is to run and does not, and kills who is to end and does not. A kubelet that finds no containerd ends,
@@ -58,6 +62,10 @@ impl<'node> Services<'node> {
             let launch = kubelet::launch(&self.root, &self.config.kubelet);
             self.kubelet.start(launch, env, now, journal);
         }
+        if self.keepalived.is_due(now) {
+            let launch = keepalived::launch(&self.root, &self.config.keepalived);
+            self.keepalived.start(launch, env, now, journal);
+        }
         for service in self.all() {
             service.kill_if_overdue(now, journal);
         }
@@ -68,7 +76,7 @@ impl<'node> Services<'node> {
         let ended = self.all().into_iter().find(|service| service.pid() == Some(pid));
         let Some(service) = ended else { return };
         service.ended(status, now, journal);
-        // Somebody may have taken the files away while the kubelet ran.
+        // Somebody may have taken its files away while it ran.
         self.look_for_files();
     }
 
@@ -119,27 +127,32 @@ impl<'node> Services<'node> {
 
     /// When to look again, if nothing happens before.
     pub(crate) fn next_look(&self) -> Option<Instant> {
-        [&self.containerd, &self.kubelet].into_iter().filter_map(Service::next_look).min()
+        self.each().into_iter().filter_map(Service::next_look).min()
     }
 
-    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.containerd.as_fd(), self.kubelet.as_fd()]
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
+        self.each().map(AsFd::as_fd)
     }
 
-    /// One line on how both stand.
+    /// One line on how they stand.
     pub(crate) fn describe(&self, now: Instant) -> String {
-        [&self.containerd, &self.kubelet].map(|service| service.status(now).to_string()).join("; ")
+        self.each().map(|service| service.status(now).to_string()).join("; ")
     }
 
     fn service(&mut self, unit: Unit) -> &mut Service {
         match unit {
             Unit::Containerd => &mut self.containerd,
             Unit::Kubelet => &mut self.kubelet,
+            Unit::Keepalived => &mut self.keepalived,
         }
     }
 
-    fn all(&mut self) -> [&mut Service; 2] {
-        [&mut self.containerd, &mut self.kubelet]
+    fn each(&self) -> [&Service; 3] {
+        [&self.containerd, &self.kubelet, &self.keepalived]
+    }
+
+    fn all(&mut self) -> [&mut Service; 3] {
+        [&mut self.containerd, &mut self.kubelet, &mut self.keepalived]
     }
 }
 

@@ -1,6 +1,7 @@
-//! The way down, in order: kubelet, pods, containerd.
+//! The way down, in order: keepalived, kubelet, pods, containerd.
 //!
-//! The kubelet goes first, or it would start again what ends. Containerd goes last: the shims that reap the pods'
+//! Keepalived gives up the API's address while the API server still answers, so that its clients find the next one. The
+//! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
 //! processes answer to it. Pods are told by SIGTERM, all at once, so that etcd closes its files and a workload
 //! says good-bye.
 
@@ -12,14 +13,17 @@ use crate::journal::Journal;
 use crate::processes::{self, Process};
 use crate::services::Services;
 
+/// How long keepalived may take to give up the address, which it does at once. Its end, a second later, is not waited for.
+const ADDRESS_GRACE: Duration = Duration::from_millis(200);
+const KEEPALIVED_GRACE: Duration = Duration::from_secs(2);
 const KUBELET_GRACE: Duration = Duration::from_secs(2);
 const CONTAINERD_GRACE: Duration = Duration::from_secs(2);
 
 /// How long what survives a sudden death may take, once nobody else is left: etcd has every write on disk, the others
 /// keep nothing. Left alone they wait for each other, for time-outs and for clients that are gone.
 const SYSTEM_GRACE: Duration = Duration::from_secs(1);
-const SYSTEM: [&str; 6] =
-    ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy", "coredns"];
+const SYSTEM: [&str; 7] =
+    ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy", "coredns", "keepalived"];
 
 /// How often to look whether the pods have ended. Their processes are the shims' children: nobody tells us.
 const LOOK: Duration = Duration::from_millis(20);
@@ -35,17 +39,19 @@ pub(crate) struct Shutdown {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    Address,
     Kubelet,
     Pods,
     Containerd,
 }
 
 impl Shutdown {
-    /// Begins with the kubelet.
+    /// Begins with keepalived, and with the kubelet, who does not need it.
     pub(crate) fn begin(services: &mut Services<'_>, now: Instant) -> Self {
         services.close();
+        services.keepalived.end(KEEPALIVED_GRACE, now);
         services.kubelet.end(KUBELET_GRACE, now);
-        Self { stage: Stage::Kubelet, since: now, until: now + KUBELET_GRACE }
+        Self { stage: Stage::Address, since: now, until: now + ADDRESS_GRACE }
     }
 
     /// Goes on as far as possible, and says whether everything is down.
@@ -56,8 +62,10 @@ impl Shutdown {
         now: Instant,
         journal: &mut Journal,
     ) -> bool {
-        let over = self.until <= now;
-        if self.stage == Stage::Kubelet && (over || services.kubelet.pid().is_none()) {
+        if self.stage == Stage::Address && (self.until <= now || services.keepalived.pid().is_none()) {
+            *self = Self { stage: Stage::Kubelet, since: now, until: now + KUBELET_GRACE };
+        }
+        if self.stage == Stage::Kubelet && (self.until <= now || services.kubelet.pid().is_none()) {
             let pods = pods(services, journal);
             journal.say(format_args!("ending {} processes of pods", pods.len()));
             // Once: to many programs a second SIGTERM means "now". Who was between fork and exec has lost the first

@@ -67,7 +67,7 @@ impl<'node> Supervisor<'node> {
         let path = root.control_socket();
         let control = Control::listen(&path).map_err(|source| NodeError::Listen { path, source })?;
         // Before the first look at the files, or one could come in between unseen.
-        let watch = Watch::new(vec![root.kubelet(), root.kubernetes()])?;
+        let watch = Watch::new(vec![root.kubelet(), root.kubernetes(), root.flotilla()])?;
         let services = Services::new(config, root.clone())?;
         Ok(Self { config, root, signals, control, watch, services, shutdown: None })
     }
@@ -124,7 +124,7 @@ impl<'node> Supervisor<'node> {
         match self.watch.changed() {
             Ok(false) => {}
             Ok(true) => self.services.look_for_files(),
-            // The kubelet can still be started by `systemctl start`.
+            // Who waits for a file can still be started by `systemctl start`.
             Err(error) => journal.say(error),
         }
     }

@@ -32,6 +32,8 @@ pub enum Change {
         to: String,
         /// It runs, and must be off for it.
         restart: bool,
+        #[serde(skip)]
+        role: Role,
     },
     /// Something of the whole cluster, which nothing can change.
     Replace {
@@ -45,13 +47,23 @@ impl Change {
     /// Why it cannot be done; none if it can.
     pub fn obstacle(&self) -> Option<&'static str> {
         match self {
-            Self::Replace { .. } | Self::Update { field: ROLE, .. } => Some("cannot change once it is made"),
-            Self::Remove { role: Role::ControlPlane, .. } => Some("cannot go: the cluster is made from it"),
-            Self::Update { field: LABELS | TAINTS, .. } => {
-                Some("cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew")
-            }
+            Self::Replace { .. } => Some("cannot change once it is made"),
+            Self::Update { field, role, .. } if FIXED.contains(field) => match role {
+                Role::ControlPlane => Some("cannot change once it is made"),
+                Role::Worker => Some("cannot change once it is made: delete the node and add it anew"),
+            },
             _ => None,
         }
+    }
+
+    /// It is done in the cluster, while the node runs.
+    pub fn relabels(&self) -> bool {
+        matches!(self, Self::Update { field: LABELS | TAINTS, .. })
+    }
+
+    /// It is done on the host, while the node runs.
+    pub fn forwards(&self) -> bool {
+        matches!(self, Self::Update { field: PORTS, .. })
     }
 
     /// The node that must be restarted for it.
@@ -87,13 +99,25 @@ const CPUS: &str = "cpus";
 const MEMORY: &str = "memory";
 const LABELS: &str = "labels";
 const TAINTS: &str = "taints";
+const KUBERNETES_VERSION: &str = "kubernetesVersion";
+const BUNDLE: &str = "bundle";
+const EXTRA_CONFIG: &str = "extraConfig";
+const FEATURE_GATES: &str = "featureGates";
+const KUBELET: &str = "kubelet";
+const MOUNTS: &str = "mounts";
+const PORTS: &str = "ports";
+
+/// What a node is made with.
+const FIXED: [&str; 6] = [ROLE, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
+/// What a machine is given when it boots.
+const AT_BOOT: [&str; 3] = [CPUS, MEMORY, MOUNTS];
 
 /// Everything that differs: the cluster's own first, then node by node, those that go last.
 pub fn changes(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
     let mut changes = of_cluster(known, wanted);
     for node in &wanted.nodes {
-        match known.nodes.iter().find(|known| known.name == node.name) {
-            Some(known) => changes.extend(of_node(known, node)),
+        match known.nodes.iter().find(|other| other.name == node.name) {
+            Some(node_known) => changes.extend(of_node((known, node_known), (wanted, node))),
             None => changes.push(Change::Add { node: node.name.clone(), role: node.role }),
         }
     }
@@ -114,16 +138,17 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         let names = api_server.names.iter().cloned();
         [
             ("name", spec.name.to_string()),
-            ("kubernetesVersion", spec.kubernetes_version.to_string()),
+            (KUBERNETES_VERSION, spec.kubernetes_version.to_string()),
             ("driver", spec.driver.to_string()),
             ("network.subnet", range(network.subnet)),
             ("network.podSubnet", range(network.pod_subnet)),
             ("network.nodePodPrefix", network.node_pod_prefix.to_string()),
             ("network.serviceSubnet", network.service_subnet.to_string()),
             ("network.dnsDomain", network.dns_domain.clone()),
+            ("network.cni", network.cni.to_string()),
             ("apiServer", listed(names.chain(api_server.ips.iter().map(ToString::to_string)))),
-            ("extraConfig", listed(spec.extra_config.iter().map(ToString::to_string))),
-            ("featureGates", spec.feature_gates.to_string()),
+            (EXTRA_CONFIG, listed(spec.extra_config.iter().map(ToString::to_string))),
+            (FEATURE_GATES, spec.feature_gates.to_string()),
         ]
     };
     let pairs = fields(known).into_iter().zip(fields(wanted));
@@ -133,28 +158,21 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         .collect()
 }
 
-fn of_node(known: &NodeSpec, wanted: &NodeSpec) -> Vec<Change> {
-    let node = &wanted.name;
-    let runs = (known.power, wanted.power) == (WantedPower::Running, WantedPower::Running);
-    let fields = |spec: &NodeSpec| {
-        [
-            (ROLE, spec.role.to_string()),
-            (CPUS, spec.cpus.to_string()),
-            (MEMORY, spec.memory.to_string()),
-            ("disk", spec.disk.map(crate::quantity::write_size).unwrap_or_default()),
-            (LABELS, spec.labels.to_string()),
-            (TAINTS, listed(spec.taints.iter().map(ToString::to_string))),
-        ]
-    };
+/// Each node comes with its cluster.
+fn of_node(known: (&ClusterSpec, &NodeSpec), wanted: (&ClusterSpec, &NodeSpec)) -> Vec<Change> {
     let pairs = fields(known).into_iter().zip(fields(wanted));
     let differing = pairs.filter(|(known, wanted)| known != wanted);
+    let (known, wanted) = (known.1, wanted.1);
+    let node = &wanted.name;
+    let runs = (known.power, wanted.power) == (WantedPower::Running, WantedPower::Running);
     let mut changes: Vec<_> = differing
         .map(|((field, from), (_, to))| Change::Update {
             node: node.clone(),
             field,
             from: shown(from),
             to: shown(to),
-            restart: runs && [CPUS, MEMORY].contains(&field),
+            restart: runs && AT_BOOT.contains(&field),
+            role: known.role,
         })
         .collect();
     match (known.power, wanted.power) {
@@ -163,6 +181,33 @@ fn of_node(known: &NodeSpec, wanted: &NodeSpec) -> Vec<Change> {
         _ => {}
     }
     changes
+}
+
+fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 13] {
+    // The cluster's own version is no other if it is named.
+    let own_version = node.kubernetes_version.as_ref().filter(|own| **own != cluster.kubernetes_version);
+    [
+        (ROLE, node.role.to_string()),
+        (CPUS, node.cpus.to_string()),
+        (MEMORY, node.memory.to_string()),
+        ("disk", node.disk.map(crate::quantity::write_size).unwrap_or_default()),
+        (LABELS, node.labels.to_string()),
+        (TAINTS, listed_in_any_order(&cluster.taints_of(node))),
+        (KUBERNETES_VERSION, own_version.map(ToString::to_string).unwrap_or_default()),
+        (BUNDLE, node.bundle.clone().unwrap_or_default()),
+        (EXTRA_CONFIG, listed(node.extra_config.iter().map(ToString::to_string))),
+        (FEATURE_GATES, node.feature_gates.to_string()),
+        (KUBELET, node.kubelet.to_string()),
+        (MOUNTS, listed(node.mounts.iter().map(ToString::to_string))),
+        (PORTS, listed_in_any_order(&node.ports)),
+    ]
+}
+
+/// Items that mean the same in another order.
+fn listed_in_any_order(items: &[impl ToString]) -> String {
+    let mut items: Vec<_> = items.iter().map(ToString::to_string).collect();
+    items.sort();
+    items.join(",")
 }
 
 fn listed(items: impl Iterator<Item = String>) -> String {
@@ -175,83 +220,4 @@ fn shown(value: String) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ClusterFile, KubernetesVersion};
-
-    const HEAD: &str = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\n";
-
-    fn newest() -> KubernetesVersion {
-        "v1.37.1".parse().unwrap()
-    }
-
-    fn spec(rest: &str) -> ClusterSpec {
-        ClusterFile::read("a.yaml", &format!("{HEAD}{rest}")).unwrap().expanded(&newest())
-    }
-
-    fn told(known: &str, wanted: &str) -> String {
-        let lines: Vec<_> = changes(&spec(known), &spec(wanted)).iter().map(ToString::to_string).collect();
-        lines.join("\n")
-    }
-
-    #[test]
-    fn a_cluster_that_is_as_wanted_has_nothing_to_change() {
-        let text = "nodes: [{count: 3, memory: 2g, labels: {a: b}}, {name: x, state: stopped}]";
-        assert_eq!(told(text, text), "");
-        // In another order they are the same nodes.
-        assert_eq!(told("nodes: [{}, {name: a}, {name: b}]", "nodes: [{}, {name: b}, {name: a}]"), "");
-    }
-
-    #[test]
-    fn nodes_come_change_and_go() {
-        let known =
-            "nodes: [{}, {name: a, memory: 1g, disk: 10g}, {name: b, state: stopped}, {name: c}, {name: d}]";
-        let wanted =
-            "nodes: [{}, {name: a, memory: 2g, cpus: 2}, {name: b}, {name: c, state: stopped}, {name: e}]";
-        insta::assert_snapshot!(told(known, wanted), @"
-        ~ node a: cpus no-limit -> 2 (needs a restart of that node)
-        ~ node a: memory 1Gi -> 2Gi (needs a restart of that node)
-        ~ node a: disk 10Gi -> (none)
-        ~ node b: start
-        ~ node c: stop
-        + node e: worker
-        - node d
-        ");
-        assert!(changes(&spec(known), &spec(wanted)).iter().all(|change| change.obstacle().is_none()));
-    }
-
-    #[test]
-    fn the_control_plane_stays() {
-        let told = told("nodes: [{}, {name: a}]", "nodes: [{name: b}, {name: a}]");
-        assert_eq!(told, "+ node b: control plane\n- node demo (cannot go: the cluster is made from it)");
-    }
-
-    #[test]
-    fn what_cannot_change_says_why() {
-        let known = "nodes: [{}, {name: a}]";
-        let wanted = "\
-kubernetesVersion: v1.36.4
-network: {subnet: 10.1.0.0/24, podSubnet: 10.9.0.0/16, nodePodPrefix: 25, serviceSubnet: 10.97.0.0/16, dnsDomain: x.y}
-apiServer: {names: [a.b], ips: [1.2.3.4]}
-extraConfig: [kubelet.max-pods=50]
-featureGates: {A: true}
-nodes: [{labels: {a: b}}, {name: a, role: control-plane, taints: ['a=b:NoSchedule']}]
-";
-        insta::assert_snapshot!(told(known, wanted), @"
-        ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
-        ~ network.subnet (none) -> 10.1.0.0/24 (cannot change once it is made)
-        ~ network.podSubnet (none) -> 10.9.0.0/16 (cannot change once it is made)
-        ~ network.nodePodPrefix 24 -> 25 (cannot change once it is made)
-        ~ network.serviceSubnet 10.96.0.0/12 -> 10.97.0.0/16 (cannot change once it is made)
-        ~ network.dnsDomain cluster.local -> x.y (cannot change once it is made)
-        ~ apiServer (none) -> a.b,1.2.3.4 (cannot change once it is made)
-        ~ extraConfig (none) -> kubelet.max-pods=50 (cannot change once it is made)
-        ~ featureGates (none) -> A=true (cannot change once it is made)
-        ~ node demo: labels (none) -> a=b (cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew)
-        ~ node a: role worker -> control plane (cannot change once it is made)
-        ~ node a: taints (none) -> a=b:NoSchedule (cannot be changed by flotilla yet; kubectl can, or delete the node and add it anew)
-        ");
-        let all = changes(&spec(known), &spec(wanted));
-        assert!(all.iter().all(|change| change.obstacle().is_some()), "{all:?}");
-    }
-}
+mod tests;

@@ -29,6 +29,8 @@ pub(crate) struct Document {
     extra_config: Vec<ExtraOption>,
     #[serde(default, skip_serializing_if = "FeatureGates::is_empty")]
     feature_gates: FeatureGates,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    taint_control_planes: bool,
     nodes: Vec<NodeSpec>,
 }
 
@@ -42,6 +44,7 @@ impl From<ClusterSpec> for Document {
             api_server,
             extra_config,
             feature_gates,
+            taint_control_planes,
             nodes,
         } = spec;
         Self {
@@ -54,6 +57,7 @@ impl From<ClusterSpec> for Document {
             api_server,
             extra_config,
             feature_gates,
+            taint_control_planes,
             nodes,
         }
     }
@@ -69,6 +73,7 @@ impl From<Document> for ClusterSpec {
             api_server: document.api_server,
             extra_config: document.extra_config,
             feature_gates: document.feature_gates,
+            taint_control_planes: document.taint_control_planes,
             nodes: document.nodes,
         }
     }
@@ -174,6 +179,7 @@ nodes:
           nodePodPrefix: 24
           serviceSubnet: 10.96.0.0/12
           dnsDomain: cluster.local
+          cni: flotilla
         nodes:
         - name: demo
           role: control-plane
@@ -196,6 +202,7 @@ nodes:
           nodePodPrefix: 24
           serviceSubnet: 10.96.0.0/12
           dnsDomain: cluster.local
+          cni: flotilla
         apiServer:
           names:
           - "*.example.org"
@@ -265,8 +272,8 @@ nodes:
         ];
         let told = bad.map(|text| told(&format!("{HEAD}{text}\n")));
         insta::assert_snapshot!(told.join("\n"), @r#"
-        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, nodes
-        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, power, state
+        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodes
+        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
         line 6, column 9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
         line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`

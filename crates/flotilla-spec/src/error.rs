@@ -1,13 +1,14 @@
 //! What can be wrong with a wanted cluster.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::extra::KUBEADM_KEYS;
 use crate::name::NameProblem;
 use crate::quantity::MIB;
-use crate::{Component, NodeName, RangeUse, Role};
+use crate::{ClusterName, Component, ExtraOption, HostPort, KubernetesVersion, NodeName, RangeUse, Role};
 
 /// One thing that is wrong, named so that a person finds it in the flags or in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,22 @@ pub enum SpecError {
     Label { given: String },
     #[error("{given:?} is not a taint")]
     Taint { given: String },
+    #[error("{given:?} is not a mount of a host's folder")]
+    Mount { given: String },
+    #[error("{given:?} would hide what is in {target} of a node")]
+    MountOver { given: String, target: &'static str },
+    #[error("{given:?} is not a port to forward")]
+    Port { given: String },
+    #[error("{given:?} is not a field of the kubelet's configuration")]
+    KubeletSetting { given: String },
+    #[error("{given:?} is not a container runtime that nodes have")]
+    ContainerRuntime { given: String },
+    #[error("{given:?} is not a pod network: these are flotilla, none, flannel, or a manifest's path")]
+    Cni { given: String },
+    #[error("{name} is a machine of cluster {cluster}")]
+    NodeElsewhere { name: NodeName, cluster: ClusterName },
+    #[error("port {port} of the host is in use: {by}")]
+    PortTaken { port: HostPort, by: String },
     #[error("the subnet has no address left for another node")]
     NoAddressLeft,
     #[error("the cluster needs at least one node")]
@@ -84,10 +101,25 @@ pub enum SpecError {
     Cores { node: NodeName, wanted: u32, host: u32 },
     #[error("node {node} wants {} MiB of memory, the host has {} MiB", wanted / MIB, host / MIB)]
     MemoryOverHost { node: NodeName, wanted: u64, host: u64 },
+    #[error("the nodes that run want {} MiB of memory together, the host has {} MiB", wanted / MIB, host / MIB)]
+    MemoryTogether { wanted: u64, host: u64 },
     #[error("node {node} has {} MiB of memory, a {role} needs {} MiB", wanted / MIB, least / MIB)]
     MemoryTooSmall { node: NodeName, role: Role, wanted: u64, least: u64 },
     #[error("node {node} has a disk of {} MiB, it needs {} MiB", wanted / MIB, least / MIB)]
     DiskTooSmall { node: NodeName, wanted: u64, least: u64 },
+
+    #[error("the kubelet {kubelet} of node {node} is too {} for the cluster's {cluster}", if .kubelet > .cluster { "new" } else { "old" })]
+    KubeletSkew { node: NodeName, kubelet: KubernetesVersion, cluster: KubernetesVersion },
+    #[error("the control plane {node} cannot be {wanted} in a cluster of {cluster}")]
+    ControlPlaneVersion { node: NodeName, wanted: KubernetesVersion, cluster: KubernetesVersion },
+    #[error("node {node} has both a version and a bundle, and a bundle has its version")]
+    VersionAndBundle { node: NodeName },
+    #[error("node {node} cannot have {option} for itself: only the kubelet is a node's own")]
+    OptionOfCluster { node: NodeName, option: ExtraOption },
+    #[error("node {node} has two mounts on {}", .target.display())]
+    MountTwice { node: NodeName, target: PathBuf },
+    #[error("the port {port} of node {node} is taken by {other_port} of node {other}")]
+    PortTwice { node: NodeName, port: HostPort, other: NodeName, other_port: HostPort },
 
     #[error("{given:?} is not an apiVersion this flotilla knows, it wants {known:?}")]
     ApiVersion { given: String, known: &'static str },
@@ -110,10 +142,10 @@ pub enum SpecError {
     Number { given: String, most: u32 },
     #[error("a node that has a name cannot be counted")]
     NameAndCount,
-    #[error("node {node} would be a second control plane, and that is not supported yet")]
-    SecondControlPlane { node: NodeName },
-    #[error("the control plane {node} cannot be stopped while other nodes run")]
+    #[error("the control plane {node} cannot be stopped while other nodes run, and no other control plane")]
     StoppedControlPlane { node: NodeName },
+    #[error("{count} control planes bear no more failures than {}: an odd number is better", count - 1)]
+    EvenControlPlanes { count: usize },
     /// Place and hint are part of the text: each stands for itself in a list of many.
     #[error("{place}: {error}{}", .error.hint().map(|hint| format!("; {hint}")).unwrap_or_default())]
     At { place: Place, error: Box<SpecError> },
@@ -176,7 +208,9 @@ impl SpecError {
     pub fn kind(&self) -> SpecErrorKind {
         match self {
             Self::Cores { .. } => SpecErrorKind::Cores,
-            Self::MemoryOverHost { .. } | Self::MemoryTooSmall { .. } => SpecErrorKind::Memory,
+            Self::MemoryOverHost { .. } | Self::MemoryTogether { .. } | Self::MemoryTooSmall { .. } => {
+                SpecErrorKind::Memory
+            }
             Self::DiskTooSmall { .. } => SpecErrorKind::Disk,
             Self::DuplicateNode { .. }
             | Self::NoControlPlane
@@ -190,7 +224,6 @@ impl SpecError {
             | Self::Shape { .. }
             | Self::Number { .. }
             | Self::NameAndCount
-            | Self::SecondControlPlane { .. }
             | Self::StoppedControlPlane { .. } => SpecErrorKind::Config,
             // What is wrong in a file is the file's fault, except where it is the host that is too small.
             Self::At { error, .. } => match error.kind() {
@@ -227,6 +260,30 @@ impl SpecError {
             Self::Taint { .. } => {
                 Some("write `key=value:NoSchedule`, PreferNoSchedule or NoExecute".to_owned())
             }
+            Self::NodeElsewhere { .. } => Some("give the node another name".to_owned()),
+            Self::MountOver { .. } => Some("mount it on a folder of its own, for instance `/mnt/data`".to_owned()),
+            Self::PortTaken { .. } | Self::PortTwice { .. } => Some("forward another port of the host".to_owned()),
+            Self::NoAddressLeft => Some(
+                "a cluster made with a larger --subnet, a larger --pod-subnet or smaller ranges \
+                 (--node-pod-prefix) has room for more"
+                    .to_owned(),
+            ),
+            Self::ContainerRuntime { .. } => {
+                Some("every node has containerd, as the bundle has it: leave it out".to_owned())
+            }
+            Self::Mount { .. } => Some(
+                "write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read"
+                    .to_owned(),
+            ),
+            Self::Port { .. } => {
+                Some("write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first".to_owned())
+            }
+            Self::KubeletSetting { .. } => {
+                Some("write the fields of a KubeletConfiguration, for instance `maxPods: 50`".to_owned())
+            }
+            Self::Cni { given } if ["calico", "cilium", "kindnet"].contains(&given.as_str()) => {
+                Some(format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`"))
+            }
             Self::HostBits { range, .. } => Some(format!("write `{range}`")),
             Self::Taken { .. } => {
                 Some("choose another range, or leave it out to have a free one chosen".to_owned())
@@ -243,6 +300,17 @@ impl SpecError {
             }
             Self::Cores { host, .. } => Some(format!("give it at most {host}, or `max`")),
             Self::MemoryOverHost { host, .. } => Some(format!("give it at most {}m, or `max`", host / MIB)),
+            Self::KubeletSkew { cluster, .. } => {
+                let minors = cluster.takes_kubelets();
+                Some(format!("it can be from v1.{} to v1.{}", minors.start(), minors.end()))
+            }
+            Self::ControlPlaneVersion { .. } => {
+                Some("give the whole cluster another version, or only its workers".to_owned())
+            }
+            Self::VersionAndBundle { .. } => Some("leave out the version".to_owned()),
+            Self::OptionOfCluster { .. } => {
+                Some("give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`".to_owned())
+            }
             Self::MemoryTooSmall { least, .. } | Self::DiskTooSmall { least, .. } => {
                 Some(format!("give it at least {}m", least / MIB))
             }

@@ -4,11 +4,14 @@
 //! routes) it is given. Every value is checked when it is parsed, wherever it comes from; what only shows
 //! when values meet each other or the host is found by [`ClusterSpec::check`], all at once.
 
+pub mod attachment;
 pub mod change;
+mod check;
 mod document;
 pub mod error;
 pub mod extra;
 pub mod file;
+pub mod kubelet;
 pub mod model;
 pub mod name;
 pub mod network;
@@ -17,13 +20,15 @@ pub mod registration;
 mod text;
 pub mod version;
 
+pub use attachment::{HostMount, HostPort, Protocol};
 pub use change::Change;
 pub use error::{SpecError, SpecErrorKind};
 pub use extra::{Component, ExtraOption, FeatureGates};
 pub use file::ClusterFile;
+pub use kubelet::KubeletSettings;
 pub use model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec, Role, WantedPower};
 pub use name::{ClusterName, NodeName};
-pub use network::{NetworkSpec, RangeUse};
+pub use network::{Cni, NetworkSpec, RangeUse};
 pub use quantity::{Cpus, HostSize, Memory};
 pub use registration::{Labels, Taint};
 pub use version::KubernetesVersion;

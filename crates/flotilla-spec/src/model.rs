@@ -1,25 +1,16 @@
 //! A cluster as it is wanted, in the form the engine works with.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{self, Document};
-use crate::name::is_dns_name;
-use crate::quantity::{self, MIB};
+use crate::quantity;
 use crate::{
-    ClusterName, Cpus, ExtraOption, FeatureGates, HostSize, KubernetesVersion, Labels, Memory, NetworkSpec,
-    NodeName, SpecError, Taint,
+    ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
+    Labels, Memory, NetworkSpec, NodeName, SpecError, Taint,
 };
-
-/// Below it the node's own programs do not fit: their anonymous memory alone is 390 MB and 70 MB.
-const LEAST_CONTROL_PLANE_MEMORY: u64 = 1024 * MIB;
-const LEAST_WORKER_MEMORY: u64 = 256 * MIB;
-
-/// Kubernetes' images and a little room for pods.
-const LEAST_DISK: u64 = 2048 * MIB;
 
 /// What one name (`-p NAME`) stands for.
 ///
@@ -35,6 +26,8 @@ pub struct ClusterSpec {
     /// minikube's `--extra-config`, for every node.
     pub extra_config: Vec<ExtraOption>,
     pub feature_gates: FeatureGates,
+    /// Whether control planes take only pods that tolerate it.
+    pub taint_control_planes: bool,
     /// The first control plane in it is the primary one.
     pub nodes: Vec<NodeSpec>,
 }
@@ -46,24 +39,44 @@ impl ClusterSpec {
         nodes.find(|node| node.role == Role::ControlPlane).expect("a checked spec has a control plane")
     }
 
-    /// Everything that is wrong with it on that host, in itself: what others have of the host's network is
-    /// asked of [`NetworkSpec::taken`].
-    pub fn check(&self, host: &HostSize) -> Vec<SpecError> {
-        let mut findings = Vec::new();
-        if !self.nodes.iter().any(|node| node.role == Role::ControlPlane) {
-            findings.push(SpecError::NoControlPlane);
+    pub fn control_planes(&self) -> impl Iterator<Item = &NodeSpec> {
+        self.nodes.iter().filter(|node| node.role == Role::ControlPlane)
+    }
+
+    /// Makes a control plane the primary one.
+    pub fn make_primary(&mut self, name: &NodeName) {
+        let primary = self.nodes.iter().position(|node| node.role == Role::ControlPlane);
+        let at = self.nodes.iter().position(|node| node.name == *name && node.role == Role::ControlPlane);
+        if let (Some(primary), Some(at)) = (primary, at) {
+            self.nodes[primary..=at].rotate_right(1);
         }
-        let mut seen = BTreeSet::new();
-        let mut twice = BTreeSet::new();
-        for node in &self.nodes {
-            if !seen.insert(&node.name) && twice.insert(&node.name) {
-                findings.push(SpecError::DuplicateNode { name: node.name.clone() });
-            }
-            findings.extend(node.problems(host));
+    }
+
+    /// Makes sure that the primary control plane is one that is to run, if any is, other than these.
+    pub fn hand_over_primary(&mut self, leaving: &[NodeName]) {
+        let can_be = |node: &&NodeSpec| node.power == WantedPower::Running && !leaving.contains(&node.name);
+        let heir = self.control_planes().find(can_be).map(|node| node.name.clone());
+        if let Some(heir) = heir {
+            self.make_primary(&heir);
         }
-        findings.extend(self.network.check());
-        findings.extend(self.api_server.problems());
-        findings
+    }
+
+    /// A node's taints, with the one that all control planes may have.
+    pub fn taints_of(&self, node: &NodeSpec) -> Vec<Taint> {
+        let mut taints = node.taints.clone();
+        let of_control_planes = Taint::of_control_planes();
+        if self.taint_control_planes
+            && node.role == Role::ControlPlane
+            && !taints.contains(&of_control_planes)
+        {
+            taints.push(of_control_planes);
+        }
+        taints
+    }
+
+    /// The version of a node's kubelet.
+    pub fn version_of<'a>(&'a self, node: &'a NodeSpec) -> &'a KubernetesVersion {
+        node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version)
     }
 
     /// Its file.
@@ -95,6 +108,24 @@ pub struct NodeSpec {
     pub labels: Labels,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+    /// Of its kubelet; none: the cluster's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<KubernetesVersion>,
+    /// What it is made from, by version or digest; none: the bundle of its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<String>,
+    /// Over the cluster's; only the kubelet is a node's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_config: Vec<ExtraOption>,
+    /// Of its kubelet, over the cluster's.
+    #[serde(default, skip_serializing_if = "FeatureGates::is_empty")]
+    pub feature_gates: FeatureGates,
+    #[serde(default, skip_serializing_if = "KubeletSettings::is_empty")]
+    pub kubelet: KubeletSettings,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<HostMount>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<HostPort>,
     // Files of the first versions say `power`.
     #[serde(default, rename = "state", alias = "power")]
     pub power: WantedPower,
@@ -111,34 +142,15 @@ impl NodeSpec {
             disk: None,
             labels: Labels::default(),
             taints: Vec::new(),
+            kubernetes_version: None,
+            bundle: None,
+            extra_config: Vec::new(),
+            feature_gates: FeatureGates::default(),
+            kubelet: KubeletSettings::default(),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             power: WantedPower::Running,
         }
-    }
-
-    fn problems(&self, host: &HostSize) -> Vec<SpecError> {
-        let node = &self.name;
-        let mut findings = Vec::new();
-        if let Some(wanted) = self.cpus.count_on(host).filter(|wanted| *wanted > host.cpus) {
-            findings.push(SpecError::Cores { node: node.clone(), wanted, host: host.cpus });
-        }
-        if let Some(wanted) = self.memory.bytes_on(host) {
-            let least = self.role.least_memory();
-            if wanted > host.memory {
-                findings.push(SpecError::MemoryOverHost { node: node.clone(), wanted, host: host.memory });
-            }
-            if wanted < least {
-                findings.push(SpecError::MemoryTooSmall {
-                    node: node.clone(),
-                    role: self.role,
-                    wanted,
-                    least,
-                });
-            }
-        }
-        if let Some(wanted) = self.disk.filter(|wanted| *wanted < LEAST_DISK) {
-            findings.push(SpecError::DiskTooSmall { node: node.clone(), wanted, least: LEAST_DISK });
-        }
-        findings
     }
 }
 
@@ -148,15 +160,6 @@ impl NodeSpec {
 pub enum Role {
     ControlPlane,
     Worker,
-}
-
-impl Role {
-    fn least_memory(self) -> u64 {
-        match self {
-            Self::ControlPlane => LEAST_CONTROL_PLANE_MEMORY,
-            Self::Worker => LEAST_WORKER_MEMORY,
-        }
-    }
 }
 
 impl fmt::Display for Role {
@@ -207,102 +210,5 @@ pub struct ApiServerSpec {
 impl ApiServerSpec {
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.ips.is_empty()
-    }
-
-    fn problems(&self) -> impl Iterator<Item = SpecError> {
-        let bad = self.names.iter().filter(|name| !is_dns_name(name.strip_prefix("*.").unwrap_or(name)));
-        bad.map(|name| SpecError::ApiServerName { given: name.clone() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::SpecErrorKind;
-
-    const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
-
-    fn node(name: &str, role: Role) -> NodeSpec {
-        NodeSpec::plain(name.parse().unwrap(), role)
-    }
-
-    fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
-        ClusterSpec {
-            name: "demo".parse().unwrap(),
-            kubernetes_version: "v1.37.1".parse().unwrap(),
-            driver: DriverName::Native,
-            network: NetworkSpec::default(),
-            api_server: ApiServerSpec::default(),
-            extra_config: Vec::new(),
-            feature_gates: FeatureGates::default(),
-            nodes,
-        }
-    }
-
-    fn told(findings: &[SpecError]) -> String {
-        let lines = findings.iter().map(|error| {
-            let hint = error.hint().unwrap_or_default();
-            format!("{:?}: {error} ({hint})", error.kind())
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn a_plain_cluster_is_sound_and_its_first_control_plane_is_primary() {
-        let nodes = vec![
-            node("a", Role::Worker),
-            node("b", Role::ControlPlane),
-            NodeSpec { cpus: Cpus::Max, memory: Memory::Max, ..node("c", Role::ControlPlane) },
-        ];
-        let spec = cluster(nodes);
-        assert_eq!(spec.check(&HOST), []);
-        assert_eq!(spec.primary().name.as_ref(), "b");
-    }
-
-    #[test]
-    fn everything_wrong_with_a_cluster_is_told_at_once() {
-        let size = |text: &str| text.parse::<Memory>().unwrap();
-        let mut spec = cluster(vec![
-            NodeSpec { cpus: "5".parse().unwrap(), memory: size("9g"), ..node("demo", Role::ControlPlane) },
-            NodeSpec { memory: size("1023m"), disk: Some(1024 * MIB), ..node("demo", Role::ControlPlane) },
-            NodeSpec { memory: size("100"), ..node("demo", Role::Worker) },
-        ]);
-        spec.network.dns_domain = String::new();
-        spec.api_server.names = ["a.b", "*.a.b", "*", "a.*.b", "A"].map(str::to_owned).to_vec();
-        insta::assert_snapshot!(told(&spec.check(&HOST)), @r#"
-        Cores: node demo wants 5 CPUs, the host has 4 (give it at most 4, or `max`)
-        Memory: node demo wants 9216 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
-        Config: two nodes have the name demo ()
-        Memory: node demo has 1023 MiB of memory, a control plane needs 1024 MiB (give it at least 1024m)
-        Disk: node demo has a disk of 1024 MiB, it needs 2048 MiB (give it at least 2048m)
-        Memory: node demo has 100 MiB of memory, a worker needs 256 MiB (give it at least 256m)
-        Usage: "" is not a DNS domain ()
-        Usage: "*" is not a name the API server can answer to ()
-        Usage: "a.*.b" is not a name the API server can answer to ()
-        Usage: "A" is not a name the API server can answer to ()
-        "#);
-    }
-
-    #[test]
-    fn a_cluster_without_control_plane_is_a_broken_configuration() {
-        let findings = cluster(vec![node("demo", Role::Worker)]).check(&HOST);
-        assert_eq!(findings, [SpecError::NoControlPlane]);
-        assert_eq!(findings[0].kind(), SpecErrorKind::Config);
-        assert_eq!(cluster(Vec::new()).check(&HOST), [SpecError::NoControlPlane]);
-    }
-
-    #[test]
-    fn the_least_memory_is_enough() {
-        let control_plane = NodeSpec { memory: Memory::Bytes(1024 * MIB), ..node("a", Role::ControlPlane) };
-        let worker = NodeSpec { memory: Memory::Bytes(256 * MIB), ..node("b", Role::Worker) };
-        assert_eq!(cluster(vec![control_plane, worker]).check(&HOST), []);
-    }
-
-    #[test]
-    fn a_host_too_small_for_max_is_told() {
-        let host = HostSize { cpus: 1, memory: 512 * MIB };
-        let findings =
-            cluster(vec![NodeSpec { memory: Memory::Max, ..node("a", Role::ControlPlane) }]).check(&host);
-        assert!(matches!(findings[..], [SpecError::MemoryTooSmall { .. }]), "{findings:?}");
     }
 }

@@ -106,13 +106,23 @@ impl NodeName {
 
     /// What a person may type for it: `m02` for `demo-m02` of the cluster `demo`, the full name otherwise.
     pub fn short(&self, cluster: &ClusterName) -> &str {
-        let is_number = |rest: &str| rest.len() >= 2 && rest.bytes().all(|byte| byte.is_ascii_digit());
         self.0
             .strip_prefix(cluster.as_ref())
             .and_then(|rest| rest.strip_prefix('-'))
-            .filter(|rest| rest.strip_prefix('m').is_some_and(is_number))
+            .filter(|rest| is_short(rest))
             .unwrap_or(&self.0)
     }
+
+    /// The name that a person typed, short or full: `m02` is `demo-m02` in the cluster `demo`.
+    pub fn typed(cluster: &ClusterName, text: &str) -> Result<Self, SpecError> {
+        if is_short(text) { format!("{cluster}-{text}").parse() } else { text.parse() }
+    }
+}
+
+/// Whether it is the end of a default name: `m02`.
+fn is_short(text: &str) -> bool {
+    let is_number = |rest: &str| rest.len() >= 2 && rest.bytes().all(|byte| byte.is_ascii_digit());
+    text.strip_prefix('m').is_some_and(is_number)
 }
 
 /// Whether a text is a DNS name as Kubernetes takes one: lower case, labels of 1 to 63, 253 in all.
@@ -241,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn a_short_name_that_is_typed_is_the_clusters() {
+        let cluster: ClusterName = "demo".parse().unwrap();
+        let typed = |text: &str| NodeName::typed(&cluster, text).unwrap().to_string();
+        assert_eq!(["m02", "m100"].map(typed), ["demo-m02", "demo-m100"]);
+        for full in ["demo", "demo-m02", "m", "m2", "m0x", "master", "other-m02"] {
+            assert_eq!(typed(full), full);
+        }
+        assert!(NodeName::typed(&cluster, "M02").is_err());
+    }
+
+    #[test]
     fn dns_names_have_proper_labels() {
         for good in ["cluster.local", "a", "1.b-c"] {
             assert!(is_dns_name(good), "{good}");
@@ -256,6 +277,15 @@ mod tests {
         fn what_is_proposed_is_a_name(name in ".{0,80}") {
             if let Err(SpecError::Name { better: Some(better), .. }) = name.parse::<ClusterName>() {
                 prop_assert!(better.parse::<ClusterName>().is_ok());
+            }
+        }
+
+        #[test]
+        fn what_is_shown_short_can_be_typed(name in "(demo-)?[a-z]{0,2}m[0-9]{0,4}") {
+            let (cluster, name) = ("demo".parse().unwrap(), name.parse::<NodeName>().unwrap());
+            // A name that looks like a short one is taken for one.
+            if !is_short(name.as_ref()) {
+                prop_assert_eq!(NodeName::typed(&cluster, name.short(&cluster)), Ok(name));
             }
         }
 

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::is_dns_name;
 use crate::{SpecError, text};
@@ -51,6 +53,69 @@ pub struct NetworkSpec {
     #[serde(deserialize_with = "given_range")]
     pub service_subnet: Ipv4Net,
     pub dns_domain: String,
+    pub cni: Cni,
+}
+
+/// Who gives pods their network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Cni {
+    /// Flotilla itself: routes between the nodes, there before the kubelet starts.
+    #[default]
+    Flotilla,
+    /// Nobody, until the person installs something.
+    None,
+    /// flannel, by the manifest that flotilla has.
+    Flannel,
+    /// A manifest in a file.
+    Manifest(PathBuf),
+}
+
+impl Cni {
+    /// The path of the person's own manifest.
+    pub fn manifest(&self) -> Option<&Path> {
+        match self {
+            Self::Manifest(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for Cni {
+    type Err = SpecError;
+
+    /// Reads a name or a path. minikube's other names for our own are understood.
+    fn from_str(given: &str) -> Result<Self, SpecError> {
+        match given {
+            "flotilla" | "auto" | "bridge" | "" => Ok(Self::Flotilla),
+            "none" | "false" => Ok(Self::None),
+            "flannel" => Ok(Self::Flannel),
+            path if path.contains(['/', '.']) => Ok(Self::Manifest(path.into())),
+            other => Err(SpecError::Cni { given: other.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Cni {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flotilla => f.pad("flotilla"),
+            Self::None => f.pad("none"),
+            Self::Flannel => f.pad("flannel"),
+            Self::Manifest(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Serialize for Cni {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cni {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::parsed(deserializer, str::parse)
+    }
 }
 
 impl Default for NetworkSpec {
@@ -61,6 +126,7 @@ impl Default for NetworkSpec {
             node_pod_prefix: 24,
             service_subnet: range([10, 96, 0, 0], 12),
             dns_domain: "cluster.local".to_owned(),
+            cni: Cni::default(),
         }
     }
 }

@@ -87,6 +87,12 @@ impl Effect {
 }
 
 impl Taint {
+    /// Kubernetes' own, by which only what must run there comes to control planes.
+    pub fn of_control_planes() -> Self {
+        let key = "node-role.kubernetes.io/control-plane".to_owned();
+        Self { key, value: String::new(), effect: Effect::NoSchedule }
+    }
+
     pub fn key(&self) -> &str {
         &self.key
     }

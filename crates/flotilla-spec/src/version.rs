@@ -2,11 +2,15 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{SpecError, text};
+
+/// How many minor versions a kubelet may be behind.
+const OLDER_KUBELETS: u32 = 3;
 
 /// A full version of Kubernetes, written with its `v`: a release's or a checkout's.
 ///
@@ -33,6 +37,17 @@ enum Part {
 impl KubernetesVersion {
     pub fn minor(&self) -> u32 {
         self.minor
+    }
+
+    /// The minor versions of kubelets that a control plane of this version takes: its own and three before it.
+    /// <https://kubernetes.io/releases/version-skew-policy/>
+    pub fn takes_kubelets(&self) -> RangeInclusive<u32> {
+        self.minor.saturating_sub(OLDER_KUBELETS)..=self.minor
+    }
+
+    /// Whether a kubelet of that version can belong to a control plane of this one.
+    pub fn takes_kubelet(&self, kubelet: &Self) -> bool {
+        kubelet.major == self.major && self.takes_kubelets().contains(&kubelet.minor)
     }
 
     /// Before, at or after the release with these numbers.
@@ -205,6 +220,17 @@ mod tests {
         sorted.reverse();
         sorted.sort();
         assert_eq!(sorted.map(|version| version.to_string()), ordered);
+    }
+
+    #[test]
+    fn a_control_plane_takes_kubelets_of_its_minor_version_and_three_before_it() {
+        let cluster = version("v1.37.1");
+        for taken in ["v1.37.0", "v1.37.1", "v1.37.9", "v1.37.1-5+a", "v1.36.4", "v1.34.0"] {
+            assert!(cluster.takes_kubelet(&version(taken)), "{taken}");
+        }
+        for refused in ["v1.38.0", "v1.38.0-alpha.1", "v1.33.9", "v2.36.0", "v0.37.1"] {
+            assert!(!cluster.takes_kubelet(&version(refused)), "{refused}");
+        }
     }
 
     proptest! {

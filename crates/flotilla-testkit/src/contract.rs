@@ -2,6 +2,8 @@
 //!
 //! Each case begins and ends with nothing of the cluster there, which is for the caller to see to: `remove_all`.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
 use flotilla_engine::Cluster;
@@ -33,6 +35,9 @@ pub const CASES: &[(&str, Case)] = cases![
     programs_run_with_their_environment_and_input,
     a_program_that_fails_is_an_error_with_its_last_words,
     files_are_kept_byte_for_byte,
+    files_are_copied_in_and_out,
+    what_is_not_there_cannot_be_copied,
+    a_network_with_other_ports_is_not_whole,
 ];
 
 const GREET: &str = r#"echo "$GREETING, $(cat)""#;
@@ -94,6 +99,8 @@ async fn a_machine_that_is_off_runs_nothing(driver: &dyn Driver, cluster: &Clust
         exec.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
         exec.put("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
         exec.get("/etc/hostname").await.expect_err("nothing is read there"),
+        exec.copy_in(file(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
+        exec.copy_out("/etc/hostname", file(b"")).await.expect_err("nothing is copied from there"),
     ];
     for error in errors {
         assert!(matches!(error, ExecError::Off { .. }), "{error:?}");
@@ -152,6 +159,48 @@ async fn files_are_kept_byte_for_byte(driver: &dyn Driver, cluster: &Cluster) {
     assert_eq!(get(machine, "/etc/contract/file").await, Some(Vec::new()));
 }
 
+async fn files_are_copied_in_and_out(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let (path, exec) = ("/etc/contract/deep/file", machine.exec());
+    exec.copy_in(file(&bytes), path, 0o644).await.expect("its folder is made");
+    assert_eq!(get(machine.as_ref(), path).await, Some(bytes.clone()));
+    let target = file(b"");
+    let own = target.try_clone().expect("it is open");
+    assert_eq!(exec.copy_out(path, own).await.expect("it can be read"), 0o644);
+    assert_eq!(content(target), bytes);
+    exec.copy_in(file(b""), path, 0o644).await.expect("it is replaced");
+    assert_eq!(get(machine.as_ref(), path).await, Some(Vec::new()));
+}
+
+async fn what_is_not_there_cannot_be_copied(driver: &dyn Driver, cluster: &Cluster) {
+    let machine = make(driver, cluster).await;
+    let error = machine.exec().copy_out("/etc/contract/none", file(b"")).await.expect_err("it is not there");
+    let ExecError::File { node: at, path, source, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((at.as_str(), path.as_str()), (node(cluster).as_ref(), "/etc/contract/none"));
+    assert_eq!(source.kind(), io::ErrorKind::NotFound);
+}
+
+async fn a_network_with_other_ports_is_not_whole(driver: &dyn Driver, cluster: &Cluster) {
+    let with_ports = |ports: &[&str]| {
+        let mut cluster = cluster.clone();
+        cluster.spec.nodes[0].ports = ports.iter().map(|port| port.parse().expect("a port")).collect();
+        cluster
+    };
+    make_network(driver, cluster).await;
+    let one = with_ports(&["127.9.9.9:8080:80"]);
+    assert!(!has_network(driver, &one).await, "a port is missing");
+    make_network(driver, &one).await;
+    assert!(has_network(driver, &one).await);
+    let two = with_ports(&["127.9.9.9:8080:81", "127.9.9.9:53:53/udp"]);
+    assert!(!has_network(driver, &two).await, "the port leads elsewhere");
+    driver.ensure_routes(&two).await.expect("ports follow the nodes");
+    assert!(has_network(driver, &two).await);
+    assert!(!has_network(driver, cluster).await, "there are ports that nobody wants");
+    make_network(driver, cluster).await;
+    assert!(has_network(driver, cluster).await);
+}
+
 fn node(cluster: &Cluster) -> NodeName {
     cluster.spec.primary().name.clone()
 }
@@ -184,6 +233,21 @@ async fn remove(driver: &dyn Driver, cluster: &Cluster) -> Changed {
 
 async fn remove_all(driver: &dyn Driver, cluster: &Cluster) -> Changed {
     driver.remove_all(cluster.name()).await.expect("everything can be removed")
+}
+
+/// A file of the host's with some bytes, to be read from its start.
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a file without a name");
+    file.write_all(bytes).expect("it can be written to");
+    file.rewind().expect("it has a start");
+    file
+}
+
+fn content(mut file: File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().expect("it has a start");
+    file.read_to_end(&mut bytes).expect("it can be read");
+    bytes
 }
 
 async fn put(machine: &dyn Machine, path: &str, bytes: &[u8]) {

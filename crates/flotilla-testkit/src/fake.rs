@@ -41,6 +41,8 @@ pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let nodes = spec.nodes.iter().map(|node| node.name.clone()).zip(1..);
     let handed_out = HandedOut {
         highest: 0,
+        bundles: BTreeMap::new(),
+        cni: None,
         subnet: subnet.parse().expect("the test's subnet is one"),
         pod_subnet: "10.244.0.0/16".parse().expect("it is a range"),
         nodes: nodes.collect::<BTreeMap<_, _>>(),

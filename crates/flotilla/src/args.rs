@@ -6,16 +6,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use flotilla_engine::explain::DEFAULT_CLUSTER;
 
 mod cluster;
+mod etcd;
 mod file;
 mod node;
 
 pub(crate) use cluster::{
-    DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs,
-    StatusArgs, StopArgs,
+    ControlPlaneArgs, CopyArgs, DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs,
+    PauseArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
+pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};
 pub(crate) use node::{
-    NodeAddArgs, NodeCommand, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeStartArgs, NodeStopArgs,
+    NodeAddArgs, NodeCommand, NodeCopyArgs, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeMakingArgs,
+    NodeSettingsArgs, NodeStartArgs, NodeStopArgs, NodeUpdateArgs,
 };
 
 /// A real multi-node Kubernetes cluster on your own machine, in seconds
@@ -74,13 +77,25 @@ pub(crate) enum Command {
         after_help = "Examples:\n  \
         flotilla node add                    one more worker\n  \
         flotilla node list\n  \
+        flotilla node update m02 --labels disk=ssd\n  \
         flotilla node stop m02               it stays in the cluster, NotReady\n  \
         flotilla node delete m02             drained, removed, gone"
     )]
     Node(NodeCommand),
+    /// Show, save and restore what the cluster's API holds
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  \
+        flotilla etcd status                   who is a member, how many may fail\n  \
+        flotilla etcd snapshot save FILE\n  \
+        flotilla etcd snapshot restore FILE"
+    )]
+    Etcd(EtcdCommand),
+    Recover(RecoverArgs),
     Kubectl(KubectlArgs),
     Ssh(SshArgs),
     Logs(LogsArgs),
+    Cp(CopyArgs),
     Ip(IpArgs),
     /// Check what this host lacks or has in the way, and tell the cure
     #[command(after_help = "Examples:\n  flotilla doctor\n  flotilla doctor -o json")]
@@ -267,8 +282,11 @@ impl Cli {
             Command::Apply(args) => args.output,
             Command::Diff(args) => args.output,
             Command::Pause(args) | Command::Unpause(args) => args.output,
+            Command::Cp(args) => args.output,
             Command::Ip(args) => args.output,
             Command::Node(command) => return command.output(),
+            Command::Etcd(command) => return command.output(),
+            Command::Recover(args) => args.output,
             Command::Doctor(output) | Command::UpdateContext(output) => *output,
             Command::Export
             | Command::Schema

@@ -1,16 +1,18 @@
 //! What commands about clusters share: the engine, wired to the real world.
 
 mod kubeconfig;
+pub(crate) mod prepare;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use flotilla_drivers::native::Native;
 use flotilla_engine::converge::Engine;
-use flotilla_engine::port::{Driver, Finding, Severity};
+use flotilla_engine::port::{Driver, Finding, Machine, Severity};
 use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
 use flotilla_engine::{Cluster, EngineError, Event, Node};
 use flotilla_kubeadm::Kubeadm;
+use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_linux::host::Cancel;
 use flotilla_linux::process::host_size;
 use flotilla_spec::quantity::HostSize;
@@ -85,6 +87,19 @@ impl<'a> Cx<'a> {
         self.runtime.block_on(work)
     }
 
+    /// Lets etcd begin anew in a control plane: see [`Kubeadm::restore`].
+    pub(crate) fn restore(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
+        source: Source,
+    ) -> Result<Snapshot, Failure> {
+        let restored = self.wait(self.bootstrapper.restore(cluster, node, machine, others, source));
+        Ok(restored.map_err(EngineError::from)?)
+    }
+
     /// What the host lacks, and what is well.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         self.wait(self.driver.examine())
@@ -132,6 +147,15 @@ impl<'a> Cx<'a> {
             self.screen.reporter().report(Event::Note { text });
         });
         Ok(lock?)
+    }
+
+    /// Told where nobody could answer for the API: no control plane is on.
+    pub(crate) fn require_control_plane(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        if self.wait(self.engine().control_plane_is_on(cluster))? {
+            return Ok(());
+        }
+        let node = cluster.spec.primary().name.clone();
+        Err(EngineError::NotRunning { cluster: self.name.clone(), node })
     }
 
     /// The cluster, which must be there.

@@ -3,9 +3,11 @@
 mod apply;
 mod bundle;
 mod completion;
+mod cp;
 mod delete;
 mod diff;
 mod doctor;
+mod etcd;
 mod export;
 mod file;
 mod ip;
@@ -13,6 +15,7 @@ mod kubectl;
 mod logs;
 mod node;
 mod pause;
+mod recover;
 mod schema;
 mod ssh;
 mod start;
@@ -30,6 +33,7 @@ use crate::cluster::Cx;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
+pub(crate) use etcd::EtcdError;
 pub(crate) use file::FileError;
 
 /// Gives the exit status of a command that went well: nearly always 0.
@@ -49,12 +53,15 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Status(args) => status::run(&cx()?, &args),
         Command::Stop(args) => stop::run(&cx()?, &args).map(done),
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),
-        Command::Pause(args) => pause::pause(&cx()?, &args).map(done),
-        Command::Unpause(args) => pause::unpause(&cx()?, &args).map(done),
+        Command::Pause(args) => pause::pause(&cx()?, &args, None).map(done),
+        Command::Unpause(args) => pause::unpause(&cx()?, &args, None).map(done),
         Command::Node(command) => node::run(&cx()?, command),
+        Command::Etcd(command) => etcd::run(&cx()?, &command).map(done),
+        Command::Recover(args) => recover::run(&cx()?, &args).map(done),
         Command::Kubectl(args) => kubectl::run(&cx()?, args).map(done),
         Command::Ssh(args) => ssh::run(&cx()?, &args).map(done),
         Command::Logs(args) => logs::run(&cx()?, &args).map(done),
+        Command::Cp(args) => cp::run(&cx()?, &args).map(done),
         Command::Ip(args) => ip::run(&cx()?, &args).map(done),
         Command::Doctor(_) => Ok(doctor::run(&cx()?)),
         Command::UpdateContext(_) => update_context::run(&cx()?).map(done),

@@ -73,6 +73,12 @@ impl From<crate::commands::FileError> for Failure {
     }
 }
 
+impl From<crate::commands::EtcdError> for Failure {
+    fn from(error: crate::commands::EtcdError) -> Self {
+        Self { error: Box::new(error), details: Vec::new() }
+    }
+}
+
 impl From<flotilla_spec::error::SpecError> for Failure {
     fn from(error: flotilla_spec::error::SpecError) -> Self {
         flotilla_engine::EngineError::Spec(vec![error]).into()

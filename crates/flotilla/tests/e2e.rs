@@ -13,6 +13,8 @@ mod boot;
 mod cluster;
 #[path = "e2e/contents.rs"]
 mod contents;
+#[path = "e2e/control_planes.rs"]
+mod control_planes;
 #[path = "e2e/damage.rs"]
 mod damage;
 #[path = "e2e/disk.rs"]

@@ -14,17 +14,17 @@ use flotilla_linux::process;
 use flotilla_linux::sandbox::Bind;
 use flotilla_node::stage::{Boot, STAGE_INIT};
 use flotilla_spec::quantity::HostSize;
-use flotilla_spec::{ClusterName, NodeName, Role};
+use flotilla_spec::{ClusterName, Cni, NodeName};
 use ipnet::Ipv4Net;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::machine::NativeMachine;
-use super::{Native, etc, layout};
+use super::{Native, attachments, etc, keepalived, layout};
 
 /// The node's link, as its programs see it.
-const LINK: &str = "eth0";
+pub(super) const LINK: &str = "eth0";
 /// How long PID 1 may take to end its services; it gives them less than this itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Our own binary as the node has it, and the name it also answers to.
@@ -48,6 +48,9 @@ impl Native {
             }
             None => self.boot(cluster, &node, &group)?,
         };
+        if !node.spec.ports.is_empty() {
+            self.ensure_ports(cluster)?;
+        }
         Ok(Arc::new(NativeMachine::on(self, cluster.name(), name, init)))
     }
 
@@ -58,14 +61,16 @@ impl Native {
     fn boot(&self, cluster: &Cluster, node: &Node, group: &Group) -> Result<Pid, NativeError> {
         let name = &node.spec.name;
         let disk = Disk::of(&self.nodes_folder(cluster.name()), name);
-        let digest = disk.bundle().unwrap_or_else(|| cluster.handed_out.bundle.clone());
-        let bundle = self.bundle_folder(&digest);
-        if !bundle.join("rootfs").is_dir() {
-            return Err(NativeError::NoBundle { digest });
-        }
-        disk.ensure(&bundle)?;
+        let mounts = attachments::mounts(node)?;
+        let digest = disk.bundle().unwrap_or_else(|| cluster.handed_out.bundle_of(name).to_owned());
+        let bundle = self.finished_bundle(&digest)?;
+        // Whatever its kubelet, the cluster's own programs are the same on every node.
+        let store = self.finished_bundle(&cluster.handed_out.bundle)?;
+        disk.ensure(&digest, &store.join("store"))?;
         let uuid = disk.uuid()?;
-        etc::write(&disk.upper(), cluster, node, &uuid)?;
+        let sandbox_image =
+            (bundle != store).then(|| etc::sandbox_image(&store.join("rootfs"))).transpose()?;
+        etc::write(&disk.upper(), cluster, node, &uuid, sandbox_image.as_deref())?;
 
         // What a killed machine left: its processes are dead or dying, its old groups slow the kubelet down.
         group.kill();
@@ -82,6 +87,7 @@ impl Native {
                 folder: disk.folder.clone(),
                 var: disk.var(),
                 binds: binds(&bundle)?,
+                mounts,
                 links: vec![(SYSTEMCTL.into(), INIT.into())],
                 capacity: Capacity { cpus: cpus.map(|count| share(host.cpus, count, node.number)), memory },
                 uuid,
@@ -104,6 +110,15 @@ impl Native {
         launched.go().map_err(failed)
     }
 
+    fn finished_bundle(&self, digest: &str) -> Result<PathBuf, NativeError> {
+        let bundle = self.bundle_folder(digest);
+        if bundle.join("rootfs").is_dir() {
+            Ok(bundle)
+        } else {
+            Err(NativeError::NoBundle { digest: digest.to_owned() })
+        }
+    }
+
     /// Gives the node its link, its address and the host the way to its pods, where any of these is missing.
     fn connect(&self, cluster: &Cluster, node: &Node, init: Pid, has_link: bool) -> Result<(), NativeError> {
         let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
@@ -120,8 +135,7 @@ impl Native {
         let prefix = cluster.handed_out.subnet.prefix_len();
         let address = Ipv4Net::new(node.address, prefix).expect("the prefix is that of a network");
         inside.configure(LINK, address, cluster.gateway()).map_err(failed)?;
-        // With one control plane, the API's address sits on it.
-        if node.spec.role == Role::ControlPlane && cluster.spec.primary().name == node.spec.name {
+        if keepalived::sits_on(cluster, node) {
             inside.ensure_address(LINK, Ipv4Net::from(cluster.virtual_ip())).map_err(failed)?;
         }
         host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
@@ -129,14 +143,22 @@ impl Native {
         Ok(())
     }
 
-    /// Every node that runs learns the way to the pods of all others, and their names.
+    /// Every node that runs learns the way to the pods of all others, their names and, if it is a control plane, that it has
+    /// company; the host, the ways to their ports.
     pub(super) fn tell_all_nodes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
         let mut changed = Changed::No;
+        // Without a network there is nothing to lead to; who makes it makes the ports as well.
+        if Net::here()?.find_link(&self.names(cluster.name()).bridge())?.is_some() {
+            changed = self.ensure_ports(cluster)?;
+        }
         for node in cluster.nodes() {
             let Some(init) = self.group(cluster.name(), &node.spec.name)?.init() else { continue };
             let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
             let inside = Net::of_process(init).map_err(failed)?;
             if tell_routes(&inside, cluster, &node).map_err(failed)? == net::Changed::Yes {
+                changed = Changed::Yes;
+            }
+            if self.tell_keepalived(cluster, &node, init, &inside)? == Changed::Yes {
                 changed = Changed::Yes;
             }
             let hosts = etc::hosts(cluster);
@@ -169,6 +191,7 @@ impl Native {
     ) -> Result<Changed, NativeError> {
         let group = self.group(cluster, node)?;
         let init = group.init();
+        self.close_ports(cluster, node)?;
         if let Some(init) = init
             && kill_process(init, Signal::TERM).is_ok()
         {
@@ -183,8 +206,11 @@ impl Native {
     }
 }
 
-/// The way to the pods of every other node, and to no node that is gone.
+/// The way to the pods of every other node, and to no node that is gone. Another pod network makes its own.
 fn tell_routes(inside: &Net, cluster: &Cluster, node: &Node) -> Result<net::Changed, NetError> {
+    if cluster.spec.network.cni != Cni::Flotilla {
+        return Ok(net::Changed::No);
+    }
     let others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
     let mut changed = net::Changed::No;
     for route in inside.routes()? {

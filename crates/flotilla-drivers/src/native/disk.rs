@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 
 use super::error::{At, NativeError};
 
-/// A file with this in it says what the node is made from; `bundle remove` respects it.
+/// A file with this in it says what the node's root is made from; `bundle remove` respects it.
 const BUNDLE: &str = "bundle";
 const UUID: &str = "uuid";
 
@@ -33,17 +33,17 @@ impl Disk {
         self.folder.join("upper")
     }
 
-    /// Makes what is missing. A folder that was half made before is made anew.
-    pub(super) fn ensure(&self, bundle: &Path) -> Result<(), NativeError> {
+    /// Makes what is missing: a node of the bundle of this digest, with this image store. A folder that was half made
+    /// before is made anew.
+    pub(super) fn ensure(&self, digest: &str, store: &Path) -> Result<(), NativeError> {
         make_folder(&self.folder, 0o700)?;
-        let digest = bundle.file_name().unwrap_or_default().to_string_lossy();
         // First: from here on the bundle is in use.
         self.write_once(BUNDLE, || format!("{digest}\n"))?;
         self.write_once(UUID, || uuid().unwrap_or_default())?;
         if !self.var().exists() {
             let unfinished = self.folder.join("var.unfinished");
             remove(&unfinished)?;
-            make_var(&unfinished, &bundle.join("store"))?;
+            make_var(&unfinished, store)?;
             fs::rename(&unfinished, self.var()).at("make", self.var())?;
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Disk {
         Ok(fs::read_to_string(&path).at("read", path)?.trim().to_owned())
     }
 
-    /// The digest of the bundle it is made from.
+    /// The digest of the bundle that its root is made from.
     pub(super) fn bundle(&self) -> Option<String> {
         fs::read_to_string(self.folder.join(BUNDLE)).ok().map(|text| text.trim().to_owned())
     }
@@ -154,14 +154,13 @@ mod tests {
     #[test]
     fn a_store_is_shared_but_for_its_databases() {
         let dir = tempfile::tempdir().unwrap();
-        let bundle = dir.path().join("abc");
-        let store = bundle.join("store");
+        let store = dir.path().join("store");
         fs::create_dir_all(store.join("deep")).unwrap();
         fs::write(store.join("deep/layer"), "files").unwrap();
         fs::write(store.join("meta.db"), "index").unwrap();
         symlink("layer", store.join("deep/link")).unwrap();
         let disk = Disk { folder: dir.path().join("node") };
-        disk.ensure(&bundle).unwrap();
+        disk.ensure("abc", &store).unwrap();
         let at = |name: &str| disk.var().join("lib/containerd").join(name);
         let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
         assert_eq!(inode(&at("deep/layer")), inode(&store.join("deep/layer")));
@@ -173,16 +172,16 @@ mod tests {
     #[test]
     fn what_a_killed_run_left_is_made_anew_and_what_is_finished_is_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let bundle = dir.path().join("abc");
-        fs::create_dir_all(bundle.join("store")).unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir_all(&store).unwrap();
         let disk = Disk { folder: dir.path().join("node") };
         fs::create_dir_all(disk.folder.join("var.unfinished/half")).unwrap();
-        disk.ensure(&bundle).unwrap();
+        disk.ensure("abc", &store).unwrap();
         assert!(!disk.var().join("half").exists());
         let uuid = disk.uuid().unwrap();
         assert_eq!(uuid.len(), 36);
         fs::write(disk.var().join("lib/data"), "kept").unwrap();
-        disk.ensure(&bundle).unwrap();
+        disk.ensure("abc", &store).unwrap();
         assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
         assert_eq!(disk.uuid().unwrap(), uuid);
     }

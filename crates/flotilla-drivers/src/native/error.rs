@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use flotilla_engine::Code;
-use flotilla_engine::port::{DriverError, ExecError};
+use flotilla_engine::port::{DriverError, ExecError, Finding, Severity};
 use flotilla_linux::cgroup::CgroupError;
 use flotilla_linux::host::CommandError;
 use flotilla_linux::machine::MachineError;
@@ -22,6 +22,8 @@ pub(super) enum NativeError {
     Boot { node: NodeName, source: MachineError },
     #[error("cannot connect node {node}")]
     Connect { node: NodeName, source: NetError },
+    #[error("cannot start keepalived in node {node}")]
+    Keepalived { node: NodeName, source: CommandError },
     #[error("cannot make the network")]
     Network(#[from] NetError),
     #[error("cannot make the network")]
@@ -36,6 +38,8 @@ pub(super) enum NativeError {
     NoBundle { digest: String },
     #[error("no address was handed out for node {node}")]
     NoAddress { node: NodeName },
+    #[error("node {node} cannot have {} of the host", path.display())]
+    MountSource { node: NodeName, path: PathBuf, source: io::Error },
     #[error("node {node} did not stop")]
     NotStopped { node: NodeName },
 }
@@ -50,6 +54,7 @@ impl NativeError {
             Self::Io { .. } => ("HOST_IO", 30),
             Self::Network(_) | Self::Rules(_) | Self::Setting(_) | Self::Resolver(_) => ("IF_NETWORK", 70),
             Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
+            Self::MountSource { .. } => ("HOST_NO_MOUNT", 35),
             Self::NotStopped { .. } => ("GUEST_STOP_TIMEOUT", 82),
             _ => ("DRV_NATIVE", 50),
         };
@@ -63,15 +68,32 @@ impl NativeError {
                 vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
             }
             Self::Io { .. } => Vec::new(),
+            Self::Keepalived { .. } => vec![
+                "a node that an older flotilla has booted has none: restart the cluster with `flotilla stop` and `flotilla start`".into(),
+            ],
+            Self::MountSource { path, .. } => {
+                vec![format!("make {}, or mount something else", path.display())]
+            }
             _ => vec!["see what this host lacks with `flotilla doctor`".into()],
         }
+    }
+}
+
+impl NativeError {
+    /// The error as something that was found before it was met.
+    pub(super) fn finding(self) -> Finding {
+        let (Code { name, exit_status }, cure) = (self.code(), self.hints().join("; "));
+        let what = self.to_string();
+        let why = into_source(self).map(|source| format!(": {source}")).unwrap_or_default();
+        Finding { code: name, exit_status, severity: Severity::Fatal, text: format!("{what}{why}"), cure }
     }
 }
 
 impl From<NativeError> for DriverError {
     fn from(error: NativeError) -> Self {
         match error {
-            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } }) => {
+            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } })
+            | NativeError::Keepalived { source: CommandError::Cancelled { .. }, .. } => {
                 Self::Exec(ExecError::Interrupted)
             }
             error => {
@@ -87,10 +109,11 @@ impl From<NativeError> for DriverError {
 /// What caused it: its own text is told already.
 fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + Sync>> {
     Some(match error {
-        NativeError::Io { source, .. } => Box::new(source),
+        NativeError::Io { source, .. } | NativeError::MountSource { source, .. } => Box::new(source),
         NativeError::Boot { source, .. } => Box::new(source),
         NativeError::Connect { source, .. } | NativeError::Network(source) => Box::new(source),
         NativeError::Rules(source) => Box::new(source),
+        NativeError::Keepalived { source, .. } => Box::new(source),
         NativeError::Setting(source) => Box::new(source),
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),

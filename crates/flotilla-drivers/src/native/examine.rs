@@ -49,13 +49,13 @@ fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 /// What a check is called and exits with, whatever it finds.
-struct Check {
+pub(super) struct Check {
     code: &'static str,
     exit_status: u8,
 }
 
 impl Check {
-    const fn new(code: &'static str, exit_status: u8) -> Self {
+    pub(super) const fn new(code: &'static str, exit_status: u8) -> Self {
         Self { code, exit_status }
     }
 
@@ -67,7 +67,7 @@ impl Check {
         self.finding(Severity::Warning, text, cure)
     }
 
-    fn fatal(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
+    pub(super) fn fatal(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
         self.finding(Severity::Fatal, text, cure)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,6 +13,7 @@ use flotilla_linux::host::{Cancel, CommandError};
 use flotilla_spec::{ClusterName, NodeName};
 use rustix::process::Pid;
 
+use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::{Native, layout};
 
@@ -24,6 +25,7 @@ pub(super) struct NativeMachine {
     /// PID 1, if it runs.
     init: Option<Pid>,
     whole: bool,
+    var: PathBuf,
     cancel: Cancel,
 }
 
@@ -63,6 +65,7 @@ impl NativeMachine {
             group: native.names(cluster).node_group(node),
             init,
             whole: false,
+            var: Disk::of(&native.nodes_folder(cluster), node).var(),
             cancel: native.cancel.clone(),
         }
     }
@@ -95,6 +98,11 @@ impl NativeMachine {
         }
     }
 
+    /// What a copy failed for: Ctrl-C, if it came.
+    fn or_interrupted(&self, error: ExecError) -> ExecError {
+        if self.cancel.is_cancelled() { ExecError::Interrupted } else { error }
+    }
+
     /// Does something with the machine's files, where blocking is allowed.
     async fn with_files<T: Send + 'static>(
         &self,
@@ -123,6 +131,10 @@ impl Machine for NativeMachine {
 
     fn exec(&self) -> &dyn Exec {
         self
+    }
+
+    fn var(&self) -> Option<PathBuf> {
+        Some(self.var.clone())
     }
 }
 
@@ -168,6 +180,18 @@ impl Exec for NativeMachine {
 
     async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
         self.with_files("read", path, Files::read).await
+    }
+
+    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), ExecError> {
+        let cancel = self.cancel.clone();
+        let copy = move |files: &Files, path: &Path| files.copy_in(&source, path, mode, &cancel);
+        self.with_files("write", path, copy).await.map_err(|error| self.or_interrupted(error))
+    }
+
+    async fn copy_out(&self, path: &str, target: File) -> Result<u32, ExecError> {
+        let cancel = self.cancel.clone();
+        let copy = move |files: &Files, path: &Path| files.copy_out(path, &target, &cancel);
+        self.with_files("read", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
 }
 

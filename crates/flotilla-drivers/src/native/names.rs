@@ -6,6 +6,9 @@ use std::path::Path;
 use flotilla_spec::{ClusterName, NodeName};
 use sha2::{Digest, Sha256};
 
+/// How the names of tables of ports end.
+const PORTS: &str = "-ports";
+
 /// The names of one cluster's things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
@@ -47,6 +50,16 @@ impl Names {
     /// The table of packet rules, and the mark of our rules in tables of others.
     pub(super) fn table(&self) -> String {
         format!("flotilla-{}", self.id)
+    }
+
+    /// The table of the host's ports that lead to nodes.
+    pub(super) fn ports_table(&self) -> String {
+        format!("{}{PORTS}", self.table())
+    }
+
+    /// Whether a table is that of some cluster's ports.
+    pub(super) fn is_ports_table(table: &str) -> bool {
+        table.starts_with("flotilla-") && table.ends_with(PORTS)
     }
 }
 

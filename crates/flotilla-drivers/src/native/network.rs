@@ -13,6 +13,7 @@ use ipnet::Ipv4Net;
 use super::Native;
 use super::error::NativeError;
 use super::names::Names;
+use super::ports::let_loopback_pass;
 
 pub(super) const MTU: u32 = 1500;
 /// Settings of the whole host that are raised and stay so: docs/networking.md tells.
@@ -21,6 +22,16 @@ const RAISED: [(&str, u64); 3] = [
     // Each node needs some twenty; the usual 128 are used up by six nodes.
     ("fs/inotify/max_user_instances", 8192),
     ("fs/inotify/max_user_watches", 524_288),
+];
+/// The same for limits that only many nodes with many pods meet: where they cannot be raised, fewer fit.
+const RAISED_IF_ALLOWED: [(&str, u64); 4] = [
+    // The kernel has one table of neighbours for all nodes together: each has the others in it, and its pods twice. The
+    // usual 1024 are used up by twelve nodes of 35 pods.
+    ("net/ipv4/neigh/default/gc_thresh1", 4096),
+    ("net/ipv4/neigh/default/gc_thresh2", 8192),
+    ("net/ipv4/neigh/default/gc_thresh3", 16384),
+    // A pod is some fifteen threads: twelve nodes of 110 pods come near the usual 32768.
+    ("kernel/pid_max", 131_072),
 ];
 
 impl Native {
@@ -40,7 +51,9 @@ impl Native {
             return Ok(false);
         }
         let nft = self.nft(cluster);
-        Ok(nft.table_exists("ip", &names.table())? && nft.is_accepted_everywhere(&names.table())?)
+        Ok(nft.table_exists("ip", &names.table())?
+            && nft.is_accepted_everywhere(&names.table())?
+            && self.has_ports(cluster, &self.forwards(cluster))?)
     }
 
     pub(super) fn make_network(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
@@ -49,6 +62,10 @@ impl Native {
         for (setting, value) in RAISED {
             sysctl::raise(setting, value)?;
         }
+        for (setting, value) in RAISED_IF_ALLOWED {
+            // A host inside another machine may not have them at all.
+            let _ = sysctl::raise(setting, value);
+        }
         let net = Net::here()?;
         net.ensure_bridge(&bridge, &names.owner(), host_address(cluster), MTU)?;
         let upstream = Upstream::read()?;
@@ -56,11 +73,8 @@ impl Native {
             Upstream::ViaGateway(server) => Some(server),
             _ => None,
         };
-        if loopback_resolver.is_some() {
-            sysctl::set(&format!("net/ipv4/conf/{bridge}/route_localnet"), "1")?;
-        }
         let nft = self.nft(cluster);
-        nft.apply(&nft::host_table(&HostRules {
+        let table = nft::host_table(&HostRules {
             table: names.table(),
             bridge: bridge.clone(),
             subnet: cluster.handed_out.subnet,
@@ -68,7 +82,10 @@ impl Native {
             service_subnet: cluster.spec.network.service_subnet,
             gateway: cluster.gateway(),
             loopback_resolver,
-        }))?;
+        });
+        let forwards = self.forwards(cluster);
+        nft.apply(&(table + &nft::forward_table(&forwards)))?;
+        let_loopback_pass(&forwards, &upstream)?;
         for chain in nft.list_forward_drops()? {
             nft.accept_in(&chain, &bridge, &names.table())?;
         }

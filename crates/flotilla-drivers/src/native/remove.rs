@@ -22,6 +22,7 @@ impl Native {
     ) -> Result<Changed, NativeError> {
         let group = self.group(cluster, node)?;
         let was_on = group.init().is_some();
+        self.close_ports(cluster, node)?;
         group.kill();
         group.remove()?;
         let names = self.names(cluster);
@@ -47,8 +48,10 @@ impl Native {
         if !links.is_empty() {
             changed = Changed::Yes;
         }
-        let rules =
-            nft.delete_table("ip", &names.table()).and_then(|()| nft.remove_tagged(&names.table()).map(drop));
+        let rules = [names.table(), names.ports_table()]
+            .iter()
+            .try_for_each(|table| nft.delete_table("ip", table))
+            .and_then(|()| nft.remove_tagged(&names.table()).map(drop));
         match rules {
             // No nft anywhere, and no network: there was never one who could have made rules.
             Err(NftError::Apply { source } | NftError::List { source, .. })
@@ -59,7 +62,7 @@ impl Native {
     }
 
     /// An nft that surely is there: that of the cluster's own bundle, else of any bundle, else the host's.
-    fn any_nft(&self, cluster: &ClusterName) -> Nft {
+    pub(super) fn any_nft(&self, cluster: &ClusterName) -> Nft {
         let own = self
             .node_names(cluster)
             .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The native driver keeps to the contract of all drivers, on the real kernel. Needs root and a bundle; without
+//! The native driver keeps to the contract of all drivers, on the real kernel, and does what no fake can. Needs root and a bundle; without
 //! them says so and passes.
 //!
 //! This file has its own `main`, because the driver starts the running binary again as PID 1 of a machine and as
@@ -19,6 +19,9 @@ use flotilla_engine::store::{ClusterStore, WhenBusy};
 use flotilla_linux::host::Cancel;
 use flotilla_testkit::{contract, fake, harness, is_root};
 use tokio::runtime::Runtime;
+
+mod api_address;
+mod attachments;
 
 /// Its addresses are from the ranges that documents use: no host has them.
 const SPEC: &str = "\
@@ -51,7 +54,8 @@ fn main() -> ExitCode {
         let (home, bundle) = (&home, &bundle);
         Box::new(move || run(case, home, bundle)) as Box<dyn Fn()>
     };
-    let cases: Vec<_> = contract::CASES.iter().map(|(name, run)| (*name, case(*run))).collect();
+    let cases = contract::CASES.iter().chain(attachments::CASES).chain(api_address::CASES);
+    let cases: Vec<_> = cases.map(|(name, run)| (*name, case(*run))).collect();
     harness::run(&args, lacking, &cases)
 }
 

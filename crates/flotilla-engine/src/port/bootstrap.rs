@@ -1,12 +1,14 @@
 //! What makes Kubernetes out of machines.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flotilla_spec::NodeName;
+use flotilla_spec::{NodeName, NodeSpec};
 
+use super::Changed;
 use super::driver::Machine;
 use super::exec::ExecError;
 use crate::cluster::{Cluster, Node};
@@ -65,6 +67,20 @@ pub struct Drain {
     pub force: bool,
 }
 
+/// A member of the cluster's etcd: one of those that must agree on every write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its control plane's; empty while it was only announced and never started.
+    pub name: String,
+    pub id: u64,
+    /// Where the other members reach it.
+    pub address: Ipv4Addr,
+    /// It answers, and says that it is healthy.
+    pub up: bool,
+    /// It is told of every write, but has no vote yet.
+    pub learner: bool,
+}
+
 /// What a client needs to talk to the API as the cluster's administrator.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiAccess {
@@ -102,6 +118,11 @@ pub enum BootstrapError {
         /// Its pods, and why they stay.
         seen: Vec<String>,
     },
+    #[error("cannot install the pod network")]
+    PodNetwork {
+        /// What kubectl says of its manifest.
+        source: ExecError,
+    },
     #[error("the kubelet of node {node} ends again and again")]
     Crashing {
         node: String,
@@ -127,7 +148,8 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Puts into the cluster what makes it one: settings, tokens, kube-proxy, DNS, controllers, scheduler.
+    /// Puts into the cluster what makes it one: settings, tokens, kube-proxy, DNS, controllers, scheduler, and the pod
+    /// network if it has a manifest.
     async fn complete(
         &self,
         cluster: &Cluster,
@@ -135,10 +157,13 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Whether the machine is a member of its cluster, which it stays when it is turned off. Never waits long.
+    /// Whether the machine is a member of its cluster, initialised or joined, which it stays when it is turned off.
+    /// Never waits long.
     async fn has_joined(&self, machine: &dyn Machine) -> bool;
 
-    /// Makes a worker out of a machine. `primary` is the machine of a control plane.
+    /// Makes a worker or another control plane out of a machine, by its role. `primary` is the machine of a control
+    /// plane that is a member. What a killed join left, also in etcd, is cleared away first. Several may be called at
+    /// once: that etcd takes in one member at a time is seen to here.
     async fn join(
         &self,
         cluster: &Cluster,
@@ -146,6 +171,29 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
         primary: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
+
+    /// Takes a control plane out of the control plane: it gives up the virtual address, is no member of etcd any more,
+    /// is `NotReady` in the cluster's list, and its machine has not joined. `machine` is its own if it is there, on or
+    /// off, `speaker` that of another control plane. One that has left before is a success.
+    async fn leave(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: Option<&dyn Machine>,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError>;
+
+    /// The members of etcd, asked of the one in this machine. Never waits long, not for those that are down either.
+    async fn members(&self, cluster: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError>;
+
+    /// Says of a node whose machine was turned off that it is `NotReady`, so that nobody has to wait for its silence to
+    /// be noticed. One that is not in the cluster's list is a success.
+    async fn mark_stopped(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError>;
 
     /// Moves the pods of a node elsewhere, and lets no new ones come.
     async fn drain(
@@ -155,6 +203,24 @@ pub trait Bootstrapper: Send + Sync {
         primary: &dyn Machine,
         how: Drain,
     ) -> Result<(), BootstrapError>;
+
+    /// Lets new pods come again to a node that [`Bootstrapper::drain`] has closed; what a person closed stays closed.
+    async fn admit(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        primary: &dyn Machine,
+    ) -> Result<(), BootstrapError>;
+
+    /// Gives a node in the cluster's list the labels and taints of its spec. Those that only `was` had are taken away,
+    /// those of others stay. A node that is not in the list gets them when it joins.
+    async fn relabel(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        was: &NodeSpec,
+        primary: &dyn Machine,
+    ) -> Result<Changed, BootstrapError>;
 
     /// Takes a node out of the cluster's list. One that is not in it is a success.
     async fn forget(

@@ -1,5 +1,6 @@
 //! What makes, finds, powers and removes machines.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -36,6 +37,11 @@ pub trait Machine: Send + Sync {
     fn name(&self) -> &NodeName;
     fn state(&self) -> MachineState;
     fn exec(&self) -> &dyn Exec;
+
+    /// The folder of the host that is its `/var`, whether it is on or off; none where its disk is its own.
+    fn var(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// An address range that somebody on the host uses, and who.
@@ -95,15 +101,20 @@ pub trait Driver: Send + Sync {
     /// Looks at the host and says what it lacks, and what is well. Changes nothing.
     async fn examine(&self) -> Vec<Finding>;
 
+    /// Looks at what the nodes of a cluster that are to run want of the host, and names what they cannot have: ports that
+    /// others listen on, folders that are not there. Changes nothing.
+    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Finding>, DriverError>;
+
     /// Address ranges that are in use on the host by others than this cluster.
     async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError>;
 
-    /// Whether the cluster's network is there and whole.
+    /// Whether the cluster's network is there and whole, with the host's ports that lead to its nodes.
     async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError>;
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
-    /// Tells every machine that is on the way to the pods and the names of all others.
+    /// Tells every machine that is on the way to the pods and the names of all others, and the host the ways to their
+    /// ports.
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
     /// The machines that are there, in whatever state.
@@ -112,7 +123,7 @@ pub trait Driver: Send + Sync {
     /// Makes the machine if it is not there, and turns it on if it is off. Programs can run in it afterwards.
     async fn ensure(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, DriverError>;
 
-    /// Turns the machine off in an orderly way; it keeps its disk.
+    /// Turns the machine off in an orderly way; it keeps its disk. No port of the host leads to it any more.
     async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;
 
     /// Removes the machine with its disk.

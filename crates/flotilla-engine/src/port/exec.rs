@@ -1,6 +1,7 @@
 //! Programs and files inside one machine.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -85,4 +86,11 @@ pub trait Exec: Send + Sync {
 
     /// Reads a file; none if there is none.
     async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError>;
+
+    /// Like [`Exec::put`], for files of any size: `source` is read from where it stands to its end.
+    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), ExecError>;
+
+    /// Writes a file of the machine to `target`, where that stands, and gives the file's mode. A file that is not there
+    /// is an error, and so is what is no file.
+    async fn copy_out(&self, path: &str, target: File) -> Result<u32, ExecError>;
 }

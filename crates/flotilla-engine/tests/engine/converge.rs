@@ -3,6 +3,7 @@
 use flotilla_engine::port::{Changed, Drain, Driver, KubernetesState, Power};
 use flotilla_engine::{EngineError, Event, Reporter};
 use flotilla_linux::host::Cancel;
+use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
@@ -188,19 +189,22 @@ async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_jus
     assert_eq!(world.found().await.current.as_ref(), Some(world.name()));
     world.take_events();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
+    assert_eq!(told(&world.take_events())[0], "plan routes join/demo-m02 wait");
 }
 
 #[tokio::test]
 async fn a_worker_is_emptied_before_it_goes() {
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
-    world.engine().stop_nodes(&world.cluster, &worker, Some(drain)).await.unwrap();
+    world.engine().drain_nodes(&world.cluster, &worker, drain).await.unwrap();
+    world.engine().stop_nodes(&world.cluster, &worker, false).await.unwrap();
     world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap();
     insta::assert_snapshot!(world.calls.take().join("\n"), @"
     find
     drain demo-m02
+    find
     stop demo-m02
+    mark-stopped demo-m02
     find
     has-network
     observe
@@ -211,6 +215,78 @@ async fn a_worker_is_emptied_before_it_goes() {
     remove demo-m02
     ");
     assert_eq!(world.found().await.machines.len(), 1);
+}
+
+#[tokio::test]
+async fn nodes_of_which_one_cannot_be_emptied_are_all_open_to_pods_again() {
+    let world = World::running_of(with_worker()).await;
+    let (nodes, drain) =
+        (["demo", "demo-m02"].map(|name| name.parse().unwrap()), Drain { limit: LONG, force: false });
+    world.calls.fail("drain demo-m02", When::After);
+    let error = world.engine().drain_nodes(&world.cluster, &nodes, drain).await.unwrap_err();
+    assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
+    insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
+    drain demo
+    drain demo-m02
+    admit demo
+    admit demo-m02
+    ");
+    assert_eq!(world.found().await, World::running_of(with_worker()).await.found().await);
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_is_told() {
+    let world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    world.calls.fail("drain demo-m02", When::After);
+    world.calls.fail("admit demo-m02", When::Before);
+    let error = world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "`drain demo-m02` was told to fail", "the first failure is the error");
+    let events = world.take_events();
+    let told = "cannot bear a fault: `kubectl uncordon demo-m02` does, should it be closed".to_owned();
+    assert_eq!(events.last(), Some(&Event::Warning { text: told }));
+    assert_eq!(world.found().await.machines.len(), 2);
+}
+
+#[tokio::test]
+async fn labels_change_where_they_differ() {
+    let mut world = World::running_of(with_worker()).await;
+    let was = world.cluster.spec.clone();
+    assert_eq!(world.engine().relabel(&world.cluster, &was).await.unwrap(), Changed::No);
+    world.calls.take();
+    world.cluster.spec.nodes[1].labels = "disk=ssd".parse().unwrap();
+    world.cluster.spec.nodes[1].taints = vec!["gpu:NoSchedule".parse().unwrap()];
+    assert_eq!(world.engine().relabel(&world.cluster, &was).await.unwrap(), Changed::Yes);
+    assert_eq!(world.calls.take(), ["find", "relabel demo-m02 disk=ssd gpu:NoSchedule"]);
+    assert_eq!(
+        told(&world.take_events()),
+        ["plan labels/demo-m02", "> labels/demo-m02", ". labels/demo-m02"]
+    );
+}
+
+#[tokio::test]
+async fn labels_cannot_change_in_a_cluster_that_does_not_run() {
+    let mut world = World::running_of(with_worker()).await;
+    world.stop().await.unwrap();
+    let was = world.cluster.spec.clone();
+    world.cluster.spec.nodes[1].labels = "disk=ssd".parse().unwrap();
+    let error = world.engine().relabel(&world.cluster, &was).await.unwrap_err();
+    assert!(matches!(error, EngineError::NotRunning { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_pod_network_is_made_and_that_its_nodes_are_not_ready_is_told_once() {
+    let mut cluster = with_worker();
+    cluster.spec.network.cni = Cni::None;
+    let world = World::of(cluster);
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    let events = world.take_events();
+    assert!(matches!(events.last(), Some(Event::Note { text }) if text.contains("NotReady")), "{events:?}");
+    assert!(!world.calls.take().iter().any(|call| call.starts_with("wait")));
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+    assert_eq!(world.take_events(), []);
 }
 
 #[tokio::test]
@@ -251,7 +327,7 @@ async fn a_failure_stops_what_needs_it_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_failures_the_first_is_the_error() {
+async fn of_two_failures_the_first_is_the_error_and_the_other_is_told() {
     for (first, second) in [("complete demo", "access"), ("access", "complete demo")] {
         let world = World::new();
         world.calls.fail(first, When::Before);
@@ -260,6 +336,8 @@ async fn of_two_failures_the_first_is_the_error() {
         let error = timeout(LONG, world.start()).await.unwrap().unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(cause, format!("`{first}` was told to fail"));
+        let told = Event::Warning { text: "also: cannot bear a fault".to_owned() };
+        assert!(world.take_events().contains(&told), "the other is told");
     }
 }
 

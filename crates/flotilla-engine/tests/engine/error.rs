@@ -43,6 +43,11 @@ fn spec_errors() -> Vec<SpecError> {
     ]
 }
 
+fn majority(up: usize, total: usize) -> EngineError {
+    let (cluster, nodes) = ("demo".parse().unwrap(), "demo-m02".into());
+    EngineError::Majority { cluster, up, total, doing: "stopping", nodes, left: up - 1 }
+}
+
 /// Everything but interruptions.
 fn failures() -> Vec<EngineError> {
     let demo = || "demo".parse().unwrap();
@@ -58,6 +63,9 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
         EngineError::NotRunning { cluster: demo(), node: "demo".parse().unwrap() },
         EngineError::LastControlPlane { cluster: demo() },
+        majority(2, 3),
+        majority(1, 1),
+        EngineError::MajorityUnknown { cluster: demo() },
         EngineError::Different { cluster: demo(), what: "subnet".into() },
         EngineError::Busy { cluster: demo(), holder: None },
         EngineError::Busy {
@@ -74,6 +82,14 @@ fn failures() -> Vec<EngineError> {
         BootstrapError::Node { action: "initialise", node: "demo".into(), source: failed() }.into(),
         BootstrapError::Api { action: "list the nodes".into(), source: "refused".into() }.into(),
         timed_out(),
+        BootstrapError::Undrained {
+            node: "demo".into(),
+            limit: Duration::from_secs(5),
+            seen: vec!["web stays".into()],
+        }
+        .into(),
+        BootstrapError::Crashing { node: "demo".into(), seen: vec!["panic: no such gate".into()] }.into(),
+        BootstrapError::PodNetwork { source: failed() }.into(),
         EngineError::Kubeconfig { source: "not YAML".into() },
     ]);
     all
@@ -93,13 +109,16 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1024 MiB, it needs 2048 MiB
     18 MK_CONFIG: the cluster has no control plane
     14 MK_USAGE: 5 things are wrong with what was asked for
-    36 HOST_NO_OVERLAY: this host cannot run a cluster: no overlay
+    36 HOST_NO_OVERLAY: this host cannot do it: no overlay
     37 HOST_PERMISSION: you are not root
     85 GUEST_NO_CLUSTER: there is no cluster flotilla
     85 GUEST_NO_CLUSTER: there is no cluster demo
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo is not running
     81 GUEST_LAST_CONTROL_PLANE: cluster demo would have no control plane left
+    81 GUEST_MAJORITY: 2 of 3 members are up; stopping demo-m02 leaves 1
+    81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
+    81 GUEST_MAJORITY: etcd does not answer: how many of its members are up is not known
     11 MK_CONFLICT: cluster demo is there already, with another subnet
     11 CLUSTER_BUSY: another command changes cluster demo
     11 CLUSTER_BUSY: another command changes cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
@@ -113,6 +132,9 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     80 GUEST_START: cannot initialise in node demo
     80 GUEST_START: cannot list the nodes
     82 GUEST_START_TIMEOUT: the first answer did not happen within 5 s
+    82 GUEST_NODE_DRAIN: node demo could not be drained within 5 s
+    80 GUEST_START: the kubelet of node demo ends again and again
+    80 GUEST_START: cannot install the pod network
     38 HOST_KUBECONFIG: cannot change the kubeconfig
     "#);
 }
@@ -139,6 +161,11 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
     GUEST_LAST_CONTROL_PLANE: `flotilla delete` removes the whole cluster
+    GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
+    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
+    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
+    GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
+    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
     MK_CONFLICT: delete it first with `flotilla delete -p demo`, or give another name with -p
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
@@ -148,6 +175,9 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_START: see why with `flotilla logs`; the same command again tries again
     GUEST_START_TIMEOUT: see why with `flotilla logs`; the same command again goes on from where it is
     GUEST_START_TIMEOUT: on a slow machine give it more time with --wait-timeout
+    GUEST_NODE_DRAIN: give its pods more time with --drain-timeout, or go on without them with --force
+    GUEST_START: its settings and feature gates must be those of its version: delete it and make it anew with others
+    GUEST_START: the manifest is kept as it was when the cluster was made: delete the cluster and make it anew with a better one
     ");
 }
 
@@ -170,6 +200,10 @@ fn what_belongs_to_a_failure_is_told_line_by_line() {
     GUEST_START: going
     GUEST_START: gone
     GUEST_START_TIMEOUT: connection refused
+    GUEST_NODE_DRAIN: web stays
+    GUEST_START: panic: no such gate
+    GUEST_START: going
+    GUEST_START: gone
     "#);
 }
 

@@ -7,7 +7,7 @@ use flotilla_engine::port::{Changed, Drain};
 use flotilla_engine::{Cluster, EngineError, Event};
 use flotilla_testkit::fake::{self, When};
 
-use crate::world::{World, with_worker};
+use crate::world::{World, with_control_planes, with_worker};
 
 const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
@@ -16,15 +16,20 @@ enum Command {
     Start,
     Stop,
     Delete,
-    /// Of the worker.
+    /// Of `demo-m02`.
     StopNode,
     RemoveNode,
+    /// Of the first node, which is primary.
+    StopPrimary,
+    RemovePrimary,
 }
 
 /// What was there before the command.
 #[derive(Debug, Clone, Copy)]
 enum Before {
     Nothing,
+    /// One control plane, where more nodes are wanted.
+    Small,
     Running,
     Stopped,
     Paused,
@@ -34,13 +39,14 @@ enum Before {
 
 impl Before {
     async fn world(self, cluster: Cluster) -> World {
-        if matches!(self, Self::Nothing) {
-            return World::of(cluster);
-        }
-        let world = World::running_of(cluster).await;
+        let world = match self {
+            Self::Nothing => return World::of(cluster),
+            Self::Small => return World::growing_to(cluster).await,
+            _ => World::running_of(cluster).await,
+        };
         let nodes = || world.cluster.spec.nodes.iter().map(|node| &node.name);
         match self {
-            Self::Nothing | Self::Running => {}
+            Self::Nothing | Self::Small | Self::Running => {}
             Self::Stopped => drop(world.stop().await.unwrap()),
             Self::Paused => world.pause().await,
             Self::Rebooted => {
@@ -56,13 +62,21 @@ impl Before {
 }
 
 async fn run(command: Command, world: &World) -> Result<Changed, EngineError> {
-    let worker = ["demo-m02".parse().unwrap()];
+    let node = match command {
+        Command::StopPrimary | Command::RemovePrimary => ["demo".parse().unwrap()],
+        _ => ["demo-m02".parse().unwrap()],
+    };
     match command {
         Command::Start => world.start().await,
         Command::Stop => world.stop().await,
         Command::Delete => world.delete().await,
-        Command::StopNode => world.engine().stop_nodes(&world.cluster, &worker, Some(DRAIN)).await,
-        Command::RemoveNode => world.engine().remove_nodes(&world.cluster, &worker, DRAIN).await,
+        Command::StopNode | Command::StopPrimary => {
+            let drained = world.engine().drain_nodes(&world.cluster, &node, DRAIN).await?;
+            Ok(drained.or(world.engine().stop_nodes(&world.cluster, &node, false).await?))
+        }
+        Command::RemoveNode | Command::RemovePrimary => {
+            world.engine().remove_nodes(&world.cluster, &node, DRAIN).await
+        }
     }
 }
 
@@ -86,6 +100,18 @@ const TRIED_ON_WORKERS: [(Before, Command); 3] = [
     (Before::Damaged, Command::RemoveNode),
 ];
 
+const TRIED_ON_CONTROL_PLANES: [(Before, Command); 9] = [
+    (Before::Nothing, Command::Start),
+    (Before::Small, Command::Start),
+    (Before::Stopped, Command::Start),
+    (Before::Paused, Command::Start),
+    (Before::Rebooted, Command::Start),
+    (Before::Running, Command::StopNode),
+    (Before::Running, Command::RemoveNode),
+    (Before::Running, Command::StopPrimary),
+    (Before::Running, Command::RemovePrimary),
+];
+
 #[tokio::test]
 async fn after_a_fault_in_any_call_the_same_command_gets_there() {
     for (before, command) in TRIED {
@@ -97,6 +123,13 @@ async fn after_a_fault_in_any_call_the_same_command_gets_there() {
 async fn after_a_fault_in_any_call_the_same_command_gets_there_with_workers() {
     for (before, command) in TRIED.into_iter().chain(TRIED_ON_WORKERS) {
         fail_each_call(&with_worker(), before, command).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_fault_in_any_call_the_same_command_gets_there_with_several_control_planes() {
+    for (before, command) in TRIED_ON_CONTROL_PLANES {
+        fail_each_call(&with_control_planes(), before, command).await;
     }
 }
 
@@ -117,7 +150,7 @@ async fn fail_each_call(cluster: &Cluster, before: Before, command: Command) {
             }
             assert_eq!(world.found().await, wanted, "{what}");
             // To remove a node is to ask for it in the cluster, whether it is there or not.
-            if !matches!(command, Command::RemoveNode) {
+            if !matches!(command, Command::RemoveNode | Command::RemovePrimary) {
                 assert_eq!(run(command, &world).await.unwrap(), Changed::No, "{what}");
             }
         }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
+mod addresses;
+mod control_planes;
 mod converge;
 mod error;
 mod faults;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_engine::Cluster;
-use flotilla_engine::plan::{self, Observed, Plan};
+use flotilla_engine::plan::{self, Action, Observed, Plan};
 use flotilla_engine::port::{Condition, Drain, KubernetesState, MachineState, Power};
-use flotilla_spec::NodeName;
+use flotilla_spec::network::Cni;
+use flotilla_spec::{NodeName, NodeSpec, Role, Taint, WantedPower};
 use flotilla_testkit::fake;
 
 const ON: MachineState = MachineState { power: Power::On, whole: true };
@@ -43,6 +44,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         machines: cluster.spec.nodes.iter().map(|node| (node.name.clone(), ON)).collect(),
         kubernetes: KubernetesState::Complete,
         joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
+        members: None,
         published: true,
     }
 }
@@ -160,6 +162,13 @@ fn a_paused_cluster_is_woken() {
     unpause/demo
     wait <- unpause/demo
     ");
+    let several = Observed { kubernetes: KubernetesState::Paused, ..all_of(&four_nodes()) };
+    insta::assert_snapshot!(shown(&plan::start(&four_nodes(), &several, &ready())), @"
+    unpause/demo-b
+    unpause/demo-a
+    unpause/demo-c
+    wait <- unpause/demo-b, unpause/demo-a, unpause/demo-c
+    ");
 }
 
 #[test]
@@ -192,8 +201,9 @@ fn machines_boot_side_by_side_and_one_that_is_wanted_off_stays_off() {
     api/demo-b <- machine/demo-b
     complete <- machine/demo-b, api/demo-b
     join/demo-a <- machine/demo-b, complete, machine/demo-a
+    join/demo-c <- machine/demo-b, complete, machine/demo-c
     kubeconfig <- machine/demo-b, api/demo-b
-    wait <- machine/demo-b, complete, join/demo-a, kubeconfig
+    wait <- machine/demo-b, complete, join/demo-a, join/demo-c, kubeconfig
     ");
 }
 
@@ -206,37 +216,194 @@ fn a_node_that_comes_to_a_running_cluster_joins_and_the_others_learn_of_it() {
     observed.joined.remove(&new);
     insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
     machine/demo-a
-    join/demo-a <- machine/demo-a
     routes <- machine/demo-a
-    wait <- join/demo-a, routes
+    join/demo-a <- machine/demo-a
+    wait <- routes, join/demo-a
+    ");
+    // Killed in between, the others may not have learnt of it.
+    observed.machines.insert(new, ON);
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    routes
+    join/demo-a
+    wait <- routes, join/demo-a
+    ");
+}
+
+fn names<const N: usize>(names: [&str; N]) -> [NodeName; N] {
+    names.map(|name| name.parse().unwrap())
+}
+
+/// With three control planes more.
+fn seven_nodes() -> Cluster {
+    let more =
+        ["demo-e", "demo-f", "demo-g"].map(|name| format!("- {{name: {name}, role: control-plane}}\n"));
+    fake::cluster_of(&(four_nodes().spec.to_yaml() + &more.concat()), "10.213.0.0/24")
+}
+
+#[test]
+fn control_planes_join_when_the_others_know_of_them() {
+    let cluster = seven_nodes();
+    let mut observed = all_of(&cluster);
+    for new in names(["demo-a", "demo-e", "demo-f"]) {
+        observed.machines.remove(&new);
+        observed.joined.remove(&new);
+    }
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    machine/demo-a
+    machine/demo-e
+    machine/demo-f
+    routes <- machine/demo-a, machine/demo-e, machine/demo-f
+    join/demo-a <- machine/demo-a
+    join/demo-e <- machine/demo-e, routes
+    join/demo-f <- machine/demo-f, routes
+    wait <- routes, join/demo-a, join/demo-e, join/demo-f
     ");
 }
 
 #[test]
-fn a_node_is_emptied_before_it_is_stopped_and_one_that_is_off_is_left_alone() {
+fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
+    let cluster = seven_nodes();
+    let mut observed = all_of(&cluster);
+    let [primary, next] = names(["demo-b", "demo-c"]);
+    observed.machines.insert(primary.clone(), OFF);
+    observed.joined.remove(&primary);
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    machine/demo-b
+    routes <- machine/demo-b
+    join/demo-b <- machine/demo-b, routes
+    wait <- routes, join/demo-b
+    ");
+    // Alone it is no majority: the API comes with the others.
+    for name in names(["demo-e", "demo-f", "demo-g"]) {
+        observed.machines.insert(name.clone(), OFF);
+        observed.joined.remove(&name);
+    }
+    observed.kubernetes = KubernetesState::Silent;
+    let silent = shown(&plan::start(&cluster, &observed, &ready()));
+    assert!(silent.contains("\napi/demo-c\n"), "{silent}");
+    // Nobody else is a member: what is in the primary's machine must not be made anew elsewhere.
+    observed.machines.insert(next.clone(), OFF);
+    observed.joined.remove(&next);
+    let off = shown(&plan::start(&cluster, &observed, &ready()));
+    assert!(off.contains("\napi/demo-b <- machine/demo-b\n"), "{off}");
+    // Also not in one that was never there.
+    observed.machines.remove(&primary);
+    let lost = shown(&plan::start(&cluster, &observed, &ready()));
+    assert!(lost.contains("\napi/demo-c <- machine/demo-c\n"), "{lost}");
+}
+
+#[test]
+fn a_member_that_is_to_stop_is_still_the_one_that_others_join() {
+    let mut cluster = four_nodes();
+    cluster.spec.nodes[1].power = WantedPower::Stopped;
+    let mut observed = all_of(&cluster);
+    let [new] = names(["demo-c"]);
+    observed.machines.remove(&new);
+    observed.joined.remove(&new);
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    machine/demo-c
+    routes <- machine/demo-c
+    join/demo-c <- machine/demo-c, routes
+    wait <- routes, join/demo-c
+    ");
+}
+
+#[test]
+fn control_planes_retire_one_after_the_other_before_they_stop_or_go() {
+    let cluster = seven_nodes();
+    let mut observed = all_of(&cluster);
+    let nodes = names(["demo-a", "demo-b", "demo-c", "demo-e"]);
+    let retiring = names(["demo-e", "demo-b"]);
+    observed.machines.insert(nodes[3].clone(), OFF);
+    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, &retiring)), @"
+    retire/demo-e
+    retire/demo-b <- retire/demo-e
+    stop/demo-a
+    stop/demo-b <- retire/demo-b
+    stop/demo-c
+    ");
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..], &retiring, DRAIN, true)), @"
+    drain/demo-b
+    drain/demo-c
+    drain/demo-e
+    retire/demo-e <- drain/demo-e
+    retire/demo-b <- drain/demo-b, retire/demo-e
+    leave/demo-b <- drain/demo-b, retire/demo-b
+    remove/demo-b <- leave/demo-b, retire/demo-b
+    leave/demo-c <- drain/demo-c
+    remove/demo-c <- leave/demo-c
+    leave/demo-e <- drain/demo-e, retire/demo-e
+    remove/demo-e <- leave/demo-e, retire/demo-e
+    ");
+}
+
+#[test]
+fn nodes_are_emptied_and_stopped_and_one_that_is_off_is_left_alone() {
     let cluster = four_nodes();
     let nodes: [NodeName; 2] = ["demo-a", "demo-d"].map(|name| name.parse().unwrap());
     let mut observed = all_of(&cluster);
     observed.machines.insert(nodes[1].clone(), OFF);
-    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, Some(DRAIN))), @"
-    drain/demo-a
-    stop/demo-a <- drain/demo-a
+    insta::assert_snapshot!(shown(&plan::drain_nodes(&observed, &nodes, DRAIN)), @"drain/demo-a");
+    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, &[])), @"stop/demo-a");
+}
+
+#[test]
+fn only_nodes_whose_labels_or_taints_differ_are_labelled_anew() {
+    let was = four_nodes().spec;
+    let mut cluster = four_nodes();
+    cluster.spec.nodes[0].labels = "disk=ssd".parse().unwrap();
+    cluster.spec.nodes[1].cpus = "2".parse().unwrap();
+    cluster.spec.nodes[3].taints = vec!["gpu:NoSchedule".parse().unwrap()];
+    let new = NodeSpec::plain("demo-e".parse().unwrap(), Role::Worker);
+    cluster.spec.nodes.push(NodeSpec { labels: "disk=hdd".parse().unwrap(), ..new });
+    let plan = plan::relabel(&cluster, &was);
+    insta::assert_snapshot!(shown(&plan), @"
+    labels/demo-a
+    labels/demo-d
     ");
-    insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, None)), @"stop/demo-a");
+    assert_eq!(plan.steps[0].title, "changing the labels and taints of node demo-a");
+    assert!(!plan::relabel(&four_nodes(), &was).changes_something());
+}
+
+#[test]
+fn a_taint_of_all_control_planes_comes_and_goes_in_each() {
+    let was = four_nodes().spec;
+    let mut tainted = four_nodes();
+    tainted.spec.taint_control_planes = true;
+    insta::assert_snapshot!(shown(&plan::relabel(&tainted, &was)), @"
+    labels/demo-b
+    labels/demo-c
+    ");
+    let plan = plan::relabel(&four_nodes(), &tainted.spec);
+    let Action::Relabel(_, was) = &plan.steps[0].action else { panic!("{plan:#?}") };
+    assert_eq!(was.taints, [Taint::of_control_planes()]);
+    assert_eq!(tainted.node(&"demo-b".parse().unwrap()).unwrap().spec.taints, was.taints);
+}
+
+#[test]
+fn what_needs_a_network_is_not_waited_for_in_a_cluster_without_one() {
+    let mut cluster = one_node();
+    let all: BTreeSet<_> = Condition::ALL.map(|(condition, _)| condition).into();
+    assert_eq!(plan::attainable(&cluster, &all), all);
+    cluster.spec.network.cni = Cni::None;
+    let plan = plan::start(&cluster, &all_of(&cluster), &all);
+    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the default service account, the kubelet");
+    let plan = plan::start(&cluster, &all_of(&cluster), &ready());
+    assert_eq!(plan, Plan::default(), "nothing is left to wait for");
 }
 
 #[test]
 fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked() {
     let nodes: [NodeName; 2] = ["demo-a", "demo-d"].map(|name| name.parse().unwrap());
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, DRAIN, true)), @"
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], DRAIN, true)), @"
     drain/demo-a
+    drain/demo-d
     leave/demo-a <- drain/demo-a
     remove/demo-a <- leave/demo-a
-    drain/demo-d
     leave/demo-d <- drain/demo-d
     remove/demo-d <- leave/demo-d
     ");
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, DRAIN, false)), @"
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], DRAIN, false)), @"
     remove/demo-a
     remove/demo-d
     ");
@@ -301,7 +468,7 @@ fn anything(cluster: &Cluster) -> Vec<Observed> {
                 let names = cluster.spec.nodes.iter().map(|node| node.name.clone());
                 let machines = names.filter_map(|name| Some((name, machine?))).collect();
                 let joined = BTreeSet::new();
-                all.push(Observed { network, machines, kubernetes, joined, published });
+                all.push(Observed { network, machines, kubernetes, joined, members: None, published });
             }
         }
     }

@@ -130,7 +130,7 @@ fn a_damaged_file_is_told_with_what_is_wrong() {
     line 1, column 1 (``): unexpected end of file
     cluster.yaml is that of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `bundle` at line 1 column 91
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `bundle`, `bundles`, `cni` at line 1 column 91
     ");
 }
 

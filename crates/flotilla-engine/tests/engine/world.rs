@@ -1,6 +1,6 @@
 //! An engine wired to fakes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -40,12 +40,31 @@ nodes:
     fake::cluster_of(yaml, "10.213.0.0/24")
 }
 
+/// Control planes `demo`, `demo-m02` and `demo-m03`, and a worker `demo-m04`.
+pub(crate) fn with_control_planes() -> Cluster {
+    let yaml = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane}
+- {name: demo-m02, role: control-plane}
+- {name: demo-m03, role: control-plane}
+- {name: demo-m04, role: worker}
+";
+    fake::cluster_of(yaml, "10.213.0.0/24")
+}
+
 /// What a person would find.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) network: bool,
     pub(crate) machines: BTreeMap<NodeName, MachineState>,
     pub(crate) kubernetes: KubernetesState,
+    pub(crate) joined: BTreeSet<NodeName>,
+    /// Of etcd, in any order.
+    pub(crate) members: BTreeSet<String>,
     pub(crate) known: Vec<ClusterName>,
     pub(crate) current: Option<ClusterName>,
     pub(crate) saved: bool,
@@ -77,6 +96,16 @@ impl World {
     /// One whose cluster runs, with nothing logged yet.
     pub(crate) async fn running() -> Self {
         Self::running_of(fake::cluster("10.213.0.0/24")).await
+    }
+
+    /// One whose cluster runs with one control plane, and is to have all of these nodes.
+    pub(crate) async fn growing_to(cluster: Cluster) -> Self {
+        let mut small = cluster.clone();
+        small.spec.nodes.truncate(1);
+        let mut world = Self::running_of(small).await;
+        world.store.save(&cluster).unwrap();
+        world.cluster = cluster;
+        world
     }
 
     pub(crate) async fn running_of(cluster: Cluster) -> Self {
@@ -134,6 +163,8 @@ impl World {
             network: self.driver.has_network(&self.cluster).await.unwrap(),
             machines: observed.machines,
             kubernetes: observed.kubernetes,
+            joined: observed.joined,
+            members: self.bootstrapper.member_names(self.name()).into_iter().collect(),
             known: self.kubeconfig.known(),
             current: self.kubeconfig.current(),
             saved: self.store.load(self.name()).unwrap().is_some(),

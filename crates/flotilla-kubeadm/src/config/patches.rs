@@ -1,17 +1,40 @@
-//! Patches to what kubeadm writes, so that a start does not wait for the next round of a probe.
+//! Patches to what kubeadm writes: so that a start does not wait for the next round of a probe, and what a node's own
+//! kubelet is told.
 //!
 //! The targets' names are kubeadm's (`cmd/kubeadm/app/util/patches`); a kubeadm that does not know one skips it.
 
+use flotilla_spec::NodeSpec;
 use serde_json::{Value, json};
 
+use super::set_field;
 use crate::yaml;
 
-/// The patch files by name, with their content.
-pub(crate) fn patches() -> Vec<(String, String)> {
+/// The patch files of a control plane by name, with their content.
+pub(crate) fn patches(node: &NodeSpec) -> Vec<(String, String)> {
     let static_pods = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let targets = static_pods.map(|name| (name, static_pod(name)));
     let file = |(target, patch): (&str, Value)| (format!("{target}+strategic.yaml"), yaml::document(&patch));
-    targets.into_iter().chain([("corednsdeployment", coredns())]).map(file).collect()
+    let files = targets.into_iter().chain([("corednsdeployment", coredns())]).map(file);
+    files.chain(join_patches(node)).collect()
+}
+
+/// Those of a worker: none if the node's kubelet is like all others.
+pub(crate) fn join_patches(node: &NodeSpec) -> Vec<(String, String)> {
+    if node.kubelet.is_empty() && node.feature_gates.is_empty() {
+        return Vec::new();
+    }
+    // As JSON: kubeadm's YAML is an older one, in which a person's text may mean something else.
+    vec![("kubeletconfiguration+merge.json".to_owned(), kubelet(node).to_string())]
+}
+
+/// What is merged into the settings that all kubelets share. Of the feature gates, too, the others stay as they are.
+fn kubelet(node: &NodeSpec) -> Value {
+    let mut settings: Value =
+        node.kubelet.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    for (gate, on) in node.feature_gates.iter() {
+        set_field(&mut settings, &format!("featureGates.{gate}"), json!(on));
+    }
+    settings
 }
 
 /// kubeadm lets ten seconds pass before the first look at a static pod, and looks every ten seconds.

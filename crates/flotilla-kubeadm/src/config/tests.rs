@@ -15,6 +15,8 @@ fn cluster(spec: &str) -> Cluster {
         pod_subnet: "10.244.0.0/16".parse().unwrap(),
         nodes,
         highest: 0,
+        bundles: BTreeMap::new(),
+        cni: None,
         bundle: "sha256:0".to_owned(),
     };
     Cluster { spec, handed_out }
@@ -70,7 +72,9 @@ fn a_cluster_with_every_flag() {
 
 #[test]
 fn patches() {
-    let text: Vec<_> = super::patches().into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
+    let node = cluster(ONE_NODE).primary().unwrap();
+    let text: Vec<_> =
+        super::patches(&node.spec).into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
     insta::assert_snapshot!(text.join("\n"));
 }
 
@@ -135,4 +139,61 @@ fn fields_of_kube_proxy_are_set_by_their_path() {
     assert_eq!(proxy["conntrack"]["min"], 17);
     assert_eq!(proxy["conntrack"]["maxPerCore"], 0);
     assert_eq!(proxy["nodePortAddresses"], json!(["10.213.0.0/24"]));
+}
+
+const OWN_KUBELETS: &str = "\
+extraConfig: [kubelet.max-pods=50, kubelet.v=2, apiserver.v=3]
+featureGates: {Alpha: true, Beta: false}
+nodes:
+- {name: demo, role: control-plane, featureGates: {Beta: true}}
+- name: demo-m02
+  role: worker
+  labels: {disk: ssd}
+  extraConfig: [kubelet.max-pods=33]
+  featureGates: {Alpha: false}
+  kubelet: {evictionHard: {memory.available: 1Gi}, featureGates: {Gamma: true, Alpha: true}, shutdownGracePeriod: 'on'}
+- {name: demo-m03, role: worker}
+";
+
+fn joined(name: &str) -> Value {
+    let cluster = cluster(OWN_KUBELETS);
+    let node = cluster.node(&name.parse().unwrap()).unwrap();
+    serde_saphyr::from_str(&render_join(&cluster, &node, "abcdef.0123456789abcdef")).unwrap()
+}
+
+#[test]
+fn a_node_has_options_of_its_own_over_the_clusters() {
+    let arguments = |name: &str| joined(name)["nodeRegistration"]["kubeletExtraArgs"].clone();
+    assert_eq!(
+        arguments("demo-m02"),
+        json!([
+            {"name": "max-pods", "value": "33"},
+            {"name": "node-ip", "value": "10.213.0.3"},
+            {"name": "node-labels", "value": "disk=ssd"},
+            {"name": "v", "value": "2"},
+        ])
+    );
+    let max_pods = json!({"name": "max-pods", "value": "50"});
+    assert!(arguments("demo-m03").as_array().unwrap().contains(&max_pods));
+}
+
+#[test]
+fn a_node_has_kubelet_settings_of_its_own_by_a_patch() {
+    let cluster = cluster(OWN_KUBELETS);
+    let patch = |name: &str| {
+        let files = join_patches(&cluster.node(&name.parse().unwrap()).unwrap().spec);
+        let settings = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        files.into_iter().map(|(file, text)| (file, settings(&text))).collect::<Vec<_>>()
+    };
+    let settings = json!({
+        "evictionHard": {"memory.available": "1Gi"},
+        "featureGates": {"Alpha": false, "Gamma": true},
+        "shutdownGracePeriod": "on",
+    });
+    assert_eq!(patch("demo-m02"), [("kubeletconfiguration+merge.json".to_owned(), settings)]);
+    assert_eq!(joined("demo-m02")["patches"]["directory"], PATCHES);
+    assert_eq!(patch("demo-m03"), []);
+    assert_eq!(joined("demo-m03").get("patches"), None, "there is no such folder");
+    let own = super::patches(&cluster.primary().unwrap().spec).pop().unwrap();
+    assert_eq!(own.1, r#"{"featureGates":{"Beta":true}}"#, "a control plane has its own as well");
 }

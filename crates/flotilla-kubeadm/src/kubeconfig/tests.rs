@@ -85,6 +85,16 @@ fn remove(text: &str, name: &str) -> String {
 }
 
 #[test]
+fn a_file_leads_to_a_cluster_whoever_the_user_is() {
+    let other_user = Entry { client_cert_pem: b"ANOTHER".to_vec(), ..entry("demo") };
+    let other_cluster = Entry { ca_pem: b"ANOTHER".to_vec(), ..entry("demo") };
+    let (led, _) = with_file(&put(""), |file| {
+        [entry("demo"), other_user, other_cluster, entry("other")].map(|entry| file.leads_to(&entry).unwrap())
+    });
+    assert_eq!(led, [true, true, false, false]);
+}
+
+#[test]
 fn an_empty_file_becomes_a_kubeconfig() {
     assert_snapshot!(put(""), @"
     apiVersion: v1

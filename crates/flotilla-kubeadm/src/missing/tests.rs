@@ -25,6 +25,8 @@ fn everything() -> Found {
         dns: true,
         administrators: true,
         default_namespace: true,
+        pod_network: true,
+        etcd_mirror: true,
         corefile: corefile::with_host_names(corefile, cluster().gateway()),
         node: Some(serde_json::from_value(node).unwrap()),
     }
@@ -44,8 +46,10 @@ fn a_bare_api_server_lacks_everything_that_is_in_the_api() {
         Part::Dns,
         Part::HostNames,
         Part::DefaultNamespace,
+        Part::PodNetwork,
         Part::PodRange,
         Part::Role,
+        Part::EtcdMirror,
     ];
     assert_eq!(missing(&Found::default()), all);
 }

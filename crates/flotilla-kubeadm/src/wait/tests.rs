@@ -2,6 +2,40 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fake_api::FakeApi;
+use flotilla_testkit::fake;
+
+const NODE: &str = "/api/v1/nodes/demo";
+
+/// What is said of the nodes of a cluster with one node, which has these taints and annotations.
+async fn nodes_seen(ready: &str, taints: &Value, annotations: &Value) -> (Vec<String>, Value) {
+    let node = json!({
+        "metadata": {"name": "demo", "resourceVersion": "7", "annotations": annotations},
+        "spec": {"taints": taints, "unschedulable": true},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    });
+    let api = FakeApi::new(&[(NODE, node)]);
+    let cluster = fake::cluster("10.213.0.0/24");
+    let problems = nodes_problems(&api.client(), &cluster, &BTreeMap::new()).await.unwrap();
+    (problems, api.object(NODE).unwrap()["spec"].clone())
+}
+
+#[tokio::test]
+async fn pods_may_come_to_a_node_as_soon_as_it_is_ready() {
+    let own = json!({"key": "gpu", "effect": "NoSchedule"});
+    let taints = json!([{"key": NOT_READY, "effect": "NoSchedule"}, own]);
+    let (problems, spec) = nodes_seen("False", &taints, &json!({})).await;
+    assert_eq!((problems.len(), &spec["taints"]), (1, &taints));
+    let (problems, spec) = nodes_seen("True", &taints, &json!({})).await;
+    assert_eq!(problems, [] as [String; 0]);
+    assert_eq!(spec, json!({"taints": [own], "unschedulable": true}), "what a person closed stays closed");
+}
+
+#[tokio::test]
+async fn a_node_that_a_killed_drain_has_left_closed_is_opened() {
+    let (_, spec) = nodes_seen("True", &json!([]), &json!({"flotilla.dev/drained": ""})).await;
+    assert_eq!(spec, json!({"taints": []}));
+}
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()

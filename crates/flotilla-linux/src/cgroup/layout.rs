@@ -1,10 +1,10 @@
 //! Which hierarchies of control groups the host has.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use crate::mount::info::parse_line;
 
 /// Words among a v1 hierarchy's mount options that name no controller (cgroups(7), mount options).
 const NOT_CONTROLLERS: &[&str] = &[
@@ -123,41 +123,12 @@ pub(super) fn hand_down_controllers(group: &Path) -> io::Result<()> {
     if missing.is_empty() { Ok(()) } else { fs::write(switch, missing.join(" ")) }
 }
 
-/// Mount point, type and the file system's own options of a line.
-fn parse_line(line: &str) -> Option<(PathBuf, &str, &str)> {
-    // The number of fields before the lone dash varies.
-    let (before, after) = line.split_once(" - ")?;
-    let mount_point = before.split(' ').nth(4)?;
-    let mut after = after.split(' ');
-    let (kind, options) = (after.next()?, after.nth(1)?);
-    Some((unescaped(mount_point), kind, options))
-}
-
 fn controllers(options: &str) -> Vec<String> {
     options
         .split(',')
         .filter(|word| !NOT_CONTROLLERS.contains(word) && !word.starts_with("release_agent="))
         .map(str::to_owned)
         .collect()
-}
-
-/// Undoes the escaping of space, tab, line end and backslash as `\040` and so on.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let code = after.first_chunk::<3>().filter(|_| byte == b'\\');
-        let code = code.and_then(|digits| str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(code) => {
-                bytes.push(code);
-                rest = &after[3..];
-            }
-            None => bytes.push(byte),
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
 }
 
 #[cfg(test)]
@@ -212,11 +183,5 @@ mod tests {
         fs::write(file("cgroup.subtree_control"), "cpuset cpu memory pids\n").unwrap();
         hand_down_controllers(group.path()).unwrap();
         assert_eq!(fs::read_to_string(file("cgroup.subtree_control")).unwrap(), "cpuset cpu memory pids\n");
-    }
-
-    #[test]
-    fn escaped_mount_points_are_read() {
-        assert_eq!(unescaped(r"/a\040b\134c"), Path::new(r"/a b\c"));
-        assert_eq!(unescaped(r"/end\04"), Path::new(r"/end\04"));
     }
 }

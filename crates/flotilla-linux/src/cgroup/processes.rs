@@ -100,10 +100,48 @@ fn pids_in(group: &Path) -> Vec<Pid> {
     text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
 }
 
-/// Whether a process is number 1 in a pid namespace just below ours.
+/// Whether a process is number 1 in a pid namespace just below ours, and not about to end.
 fn is_init(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let zombie = status.lines().any(|line| line.starts_with("State:") && line.contains('Z'));
+    let read =
+        |name| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default();
+    let status = read("status");
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    !zombie && numbers.split_whitespace().skip(1).eq(["1"])
+    numbers.split_whitespace().skip(1).eq(["1"]) && !is_ending(&status, &read("stat"))
+}
+
+/// Whether a process ends or has ended. One that was killed is still there while the kernel ends all others of its
+/// namespace, and nobody can enter it any more.
+fn is_ending(status: &str, stat: &str) -> bool {
+    /// `PF_EXITING` of the kernel's `include/linux/sched.h`: field 9 of proc(5)'s stat has it.
+    const EXITING: u64 = 4;
+    const KILLED: u64 = 1 << (Signal::KILL.as_raw() - 1);
+    let is_zombie = status.lines().any(|line| line.starts_with("State:") && line.contains('Z'));
+    let pending =
+        status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+    let is_killed =
+        pending.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok()).any(|mask| mask & KILLED != 0);
+    // The name before it is in brackets and may hold anything.
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+    let flags = fields.split_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    is_zombie || is_killed || flags.is_some_and(|flags| flags & EXITING != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_killed_is_on_its_way_out_before_it_is_gone() {
+        let alive = "State:\tS (sleeping)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n";
+        let stat = |flags: u32| format!("7 (a) b) S 1 7 7 0 -1 {flags} 0 0");
+        assert!(!is_ending(alive, &stat(0x0040_0100)));
+        assert!(is_ending(alive, &stat(0x0040_0104)), "it ends");
+        assert!(
+            is_ending(&alive.replace("ShdPnd:\t00000000000000", "ShdPnd:\t00000000000001"), &stat(0)),
+            "SIGKILL waits"
+        );
+        assert!(is_ending(&alive.replace("S (sleeping)", "Z (zombie)"), &stat(0)));
+        let own = |name| fs::read_to_string(format!("/proc/self/{name}")).unwrap();
+        assert!(!is_ending(&own("status"), &own("stat")));
+    }
 }

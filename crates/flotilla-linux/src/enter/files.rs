@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
 use rustix::process::Pid;
+
+use crate::host::Cancel;
 
 /// The root of a machine, as its PID 1 sees it.
 ///
@@ -37,6 +40,36 @@ impl Files {
 
     /// Writes a file, whole or not at all; makes its folder.
     pub fn write(&self, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+        self.write_by(path, mode, |file| file.write_all(bytes))
+    }
+
+    /// Writes what is left to be read of a file of the host's; else like [`Self::write`].
+    pub fn copy_in(&self, source: &File, path: &Path, mode: u32, cancel: &Cancel) -> io::Result<()> {
+        self.write_by(path, mode, |file| copy(source, file, cancel))
+    }
+
+    /// Appends a file to one of the host's, and gives its mode.
+    pub fn copy_out(&self, path: &Path, target: &File, cancel: &Cancel) -> io::Result<u32> {
+        // A pipe without a writer would let us wait for ever.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat2(&self.root, path, flags, Mode::empty(), INSIDE)?);
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is a device, pipe or socket"));
+        }
+        copy(&file, target, cancel)?;
+        Ok(metadata.mode() & 0o7777)
+    }
+
+    fn write_by(
+        &self,
+        path: &Path,
+        mode: u32,
+        write_content: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -50,9 +83,12 @@ impl Files {
         // Whatever our umask is.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
         let mut file = File::from(file);
-        file.write_all(bytes)?;
-        file.sync_data()?;
-        Ok(renameat(&folder, &unfinished, &folder, name)?)
+        let written = write_content(&mut file).and_then(|()| file.sync_data());
+        let written = written.and_then(|()| Ok(renameat(&folder, &unfinished, &folder, name)?));
+        if written.is_err() {
+            let _ = unlinkat(&folder, &unfinished, AtFlags::empty());
+        }
+        written
     }
 
     /// Opens a folder, which is made with all above it if it is not there.
@@ -76,6 +112,19 @@ impl Files {
 
 const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT;
 
+/// How much is copied between two looks at whether to go on.
+const PIECE: u64 = 64 << 20;
+
+/// Copies to the end, mostly by the kernel alone.
+fn copy(source: &File, mut target: &File, cancel: &Cancel) -> io::Result<()> {
+    while io::copy(&mut source.take(PIECE), &mut target)? > 0 {
+        if cancel.is_cancelled() {
+            return Err(io::Error::other("interrupted"));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +145,37 @@ mod tests {
         assert_eq!(files.read(path).unwrap().unwrap(), b"two");
         let folder = root.path().join("etc/deep/er");
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn files_are_copied_from_where_they_stand_to_their_end_with_their_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, host) = (dir.path().join("root"), dir.path().join("host"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(&host, "one two").unwrap();
+        let (files, cancel) = (files_in(&root), Cancel::new());
+        let mut source = File::open(&host).unwrap();
+        source.read_exact(&mut [0; 4]).unwrap();
+        files.copy_in(&source, Path::new("/deep/copy"), 0o750, &cancel).unwrap();
+        let target = File::options().append(true).open(&host).unwrap();
+        assert_eq!(files.copy_out(Path::new("/deep/copy"), &target, &cancel).unwrap(), 0o750);
+        assert_eq!(std::fs::read_to_string(&host).unwrap(), "one twotwo");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_copied_and_nothing_half_copied_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let (files, cancel) = (files_in(dir.path()), Cancel::new());
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let copy_out = |path: &str| files.copy_out(Path::new(path), &tempfile::tempfile().unwrap(), &cancel);
+        assert_eq!(copy_out("/").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(copy_out("/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(copy_out("/fifo").is_err());
+        // A folder cannot be read as a file is.
+        let folder = File::open(dir.path()).unwrap();
+        assert!(files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel).is_err());
+        assert_eq!(std::fs::read_dir(dir.path().join("made")).unwrap().count(), 0);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
     // The sources are found while the host's root is in sight.
     let var = Detached::of(&spec.var)?;
     let binds = spec.binds.iter().map(|bind| Detached::of(&bind.source)).collect::<Result<Vec<_>, _>>()?;
+    let mounts = spec.mounts.iter().map(|mount| Detached::with_mounts_of(&mount.source));
+    let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     let merged = mount::lasting_overlay(&spec.root, &spec.folder)?;
     mount::pivot_into(&merged)?;
 
@@ -55,6 +57,13 @@ pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
     guard_sysctls()?;
     show("/sys/class/dmi/id/product_uuid", &format!("{}\n", spec.uuid))?;
     capacity::show(&spec.capacity)?;
+    // After everything of ours: nothing that we make may end up in a folder of the host's.
+    for (held, mount) in mounts.into_iter().zip(&spec.mounts) {
+        held.attach(&mount.target, false)?;
+        if mount.read_only {
+            mount::make_all_read_only(&mount.target)?;
+        }
+    }
     mount::make_all_shared()?;
     Ok(())
 }

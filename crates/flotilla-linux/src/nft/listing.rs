@@ -77,8 +77,22 @@ impl Listing {
     }
 
     pub(super) fn tagged(&self, tag: &str) -> impl Iterator<Item = &Rule> {
-        let rules = self.nftables.iter().filter_map(|entry| entry.rule.as_ref());
-        rules.filter(move |rule| rule.comment.as_deref() == Some(tag))
+        self.rules().filter(move |rule| rule.comment.as_deref() == Some(tag))
+    }
+
+    /// The rules of an IPv4 table whose comments are those.
+    pub(super) fn commented(&self, table: &str, is_it: impl Fn(&str) -> bool) -> impl Iterator<Item = &Rule> {
+        let of_table = self.rules().filter(move |rule| rule.family == "ip" && rule.table == table);
+        of_table.filter(move |rule| rule.comment.as_deref().is_some_and(&is_it))
+    }
+
+    pub(super) fn own_comments(&self) -> Vec<(String, String)> {
+        let own = self.rules().filter(|rule| rule.table.starts_with(OURS));
+        own.filter_map(|rule| Some((rule.table.clone(), rule.comment.clone()?))).collect()
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.nftables.iter().filter_map(|entry| entry.rule.as_ref())
     }
 
     fn chains(&self) -> impl Iterator<Item = &ChainEntry> {
@@ -154,5 +168,27 @@ mod tests {
         let deletions: Vec<_> = listing.tagged("flotilla/demo").map(Rule::deletion).collect();
         assert_eq!(deletions, ["delete rule ip filter DOCKER-USER handle 9\n"]);
         assert_eq!(listing.tagged("flotilla").count(), 0);
+    }
+
+    #[test]
+    fn comments_of_our_own_tables_are_told_apart_from_those_of_others() {
+        let rule = |table: &str, handle, comment: &str| {
+            format!(
+                r#"{{"rule": {{"family": "ip", "table": "{table}", "chain": "output", "handle": {handle},
+                             "comment": "{comment}", "expr": []}}}}"#
+            )
+        };
+        let rules = [
+            rule("flotilla-demo-ports", 1, "80 for demo"),
+            rule("flotilla-demo-ports", 2, "80 for other"),
+            rule("flotilla-other-ports", 3, "80 for demo"),
+            rule("filter", 4, "80 for demo"),
+        ];
+        let listing = Listing::parse(format!(r#"{{"nftables": [{}]}}"#, rules.join(",")).as_bytes()).unwrap();
+        let tables: Vec<_> = listing.own_comments().into_iter().map(|(table, _)| table).collect();
+        assert_eq!(tables, ["flotilla-demo-ports", "flotilla-demo-ports", "flotilla-other-ports"]);
+        let commented = listing.commented("flotilla-demo-ports", |comment| comment.ends_with("for demo"));
+        let deletions: Vec<_> = commented.map(Rule::deletion).collect();
+        assert_eq!(deletions, ["delete rule ip flotilla-demo-ports output handle 1\n"]);
     }
 }

@@ -61,11 +61,7 @@ pub fn host_table(rules: &HostRules) -> String {
         )?;
         writeln!(text, "    }}")?;
         let Some(resolver) = loopback_resolver else { return Ok(()) };
-        // With route_localnet the kernel no longer refuses packets for the loopback link itself.
-        writeln!(text, "    chain guard {{")?;
-        writeln!(text, "        type filter hook prerouting priority raw; policy accept;")?;
-        writeln!(text, "        iifname \"{bridge}\" ip daddr 127.0.0.0/8 drop")?;
-        writeln!(text, "    }}")?;
+        write_loopback_guard(text, bridge)?;
         writeln!(text, "    chain prerouting {{")?;
         writeln!(text, "        type nat hook prerouting priority dstnat; policy accept;")?;
         for protocol in ["udp", "tcp"] {
@@ -93,12 +89,23 @@ pub fn node_table(rules: &NodeRules) -> String {
     })
 }
 
+/// Refuses packets from or for the loopback link that come from a bridge: with `route_localnet` the kernel itself no
+/// longer does.
+pub(super) fn write_loopback_guard(text: &mut String, bridge: &str) -> fmt::Result {
+    writeln!(text, "    chain guard {{")?;
+    writeln!(text, "        type filter hook prerouting priority raw; policy accept;")?;
+    for side in ["daddr", "saddr"] {
+        writeln!(text, "        iifname \"{bridge}\" ip {side} 127.0.0.0/8 drop")?;
+    }
+    writeln!(text, "    }}")
+}
+
 /// What deletes a table, whether it is there or not.
 pub(super) fn deletion(family: &str, name: &str) -> String {
     format!("table {family} {name}\ndelete table {family} {name}\n")
 }
 
-fn replaced(name: &str, write_chains: impl FnOnce(&mut String) -> fmt::Result) -> String {
+pub(super) fn replaced(name: &str, write_chains: impl FnOnce(&mut String) -> fmt::Result) -> String {
     let mut text = deletion("ip", name);
     let write = || {
         writeln!(text, "table ip {name} {{")?;
@@ -166,6 +173,7 @@ mod tests {
             chain guard {
                 type filter hook prerouting priority raw; policy accept;
                 iifname "fl-demo" ip daddr 127.0.0.0/8 drop
+                iifname "fl-demo" ip saddr 127.0.0.0/8 drop
             }
             chain prerouting {
                 type nat hook prerouting priority dstnat; policy accept;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flotilla_linux::host::Command;
 use flotilla_linux::nft::Nft;
+use flotilla_linux::sysctl;
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
@@ -41,16 +42,26 @@ impl Node {
         Pid::from_child(&self.0)
     }
 
+    /// Gives a setting of its kernel's network a value.
+    pub(crate) fn set(&self, setting: &str, value: &str) {
+        self.inside(|| sysctl::set(setting, value).map(drop)).unwrap();
+    }
+
     /// A socket in its namespace that waits for an answer for a while, but not for ever.
     pub(crate) fn socket(&self, address: &str) -> UdpSocket {
+        self.inside(|| socket(address))
+    }
+
+    /// Does something in its namespace, in a thread of its own.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let pid = self.pid();
         std::thread::scope(|scope| {
-            let opening = scope.spawn(move || {
+            let working = scope.spawn(move || {
                 let namespace = File::open(format!("/proc/{pid}/ns/net")).unwrap();
                 move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-                socket(address)
+                work()
             });
-            opening.join().unwrap()
+            working.join().unwrap()
         })
     }
 }

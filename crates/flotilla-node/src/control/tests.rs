@@ -121,5 +121,6 @@ fn a_socket_left_behind_is_no_obstacle() {
 fn units_go_by_two_names() {
     assert_eq!(Unit::find("kubelet"), Some(Unit::Kubelet));
     assert_eq!(Unit::find("containerd.service"), Some(Unit::Containerd));
+    assert_eq!(Unit::find("keepalived"), Some(Unit::Keepalived));
     assert_eq!(Unit::find("firewalld"), None);
 }

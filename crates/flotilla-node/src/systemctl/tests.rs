@@ -37,9 +37,10 @@ fn what_has_no_effect_succeeds() {
 }
 
 #[test]
-fn both_services_are_enabled_and_no_other() {
+fn the_services_are_enabled_and_no_other() {
     assert_eq!(run("is-enabled kubelet"), ("enabled\n".into(), 0));
     assert_eq!(run("is-enabled containerd.service"), ("enabled\n".into(), 0));
+    assert_eq!(run("is-enabled keepalived"), ("enabled\n".into(), 0));
     assert_eq!(run("is-enabled firewalld"), ("disabled\n".into(), 1));
     assert_eq!(run("is-enabled -q firewalld"), (String::new(), 1));
 }

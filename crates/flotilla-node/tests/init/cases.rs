@@ -7,6 +7,8 @@ use rustix::process::{Signal, kill_process};
 
 use crate::node::{Node, wait_until};
 
+const KEEPALIVED_CONF: &str = "etc/flotilla/keepalived.conf";
+
 pub(crate) type Case = (&'static str, fn());
 
 macro_rules! cases {
@@ -24,11 +26,14 @@ pub(crate) const ALL: &[Case] = cases![
     systemctl_restart_gives_a_new_process,
     a_stopped_kubelet_ignores_its_files,
     a_service_that_does_not_listen_is_killed_when_stopped,
+    keepalived_starts_when_its_configuration_appears_and_is_kept_running,
+    systemctl_commands_keepalived,
     orphans_are_reaped,
     an_idle_node_goes_down_at_once_and_in_order,
     pods_are_told_before_containerd_and_shims_are_spared,
     a_stubborn_pod_is_killed_after_its_grace,
     a_stubborn_kubelet_does_not_keep_the_node_up,
+    the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for,
     logs_are_bounded,
     the_journal_tells_what_happened,
     packet_filter_rules_are_loaded_first,
@@ -152,6 +157,40 @@ fn a_service_that_does_not_listen_is_killed_when_stopped() {
     assert_eq!(node.systemctl("is-active kubelet"), ("inactive".into(), 3));
 }
 
+fn keepalived_starts_when_its_configuration_appears_and_is_kept_running() {
+    let node = Node::new().start();
+    assert_eq!(
+        node.systemctl("status keepalived"),
+        ("keepalived: activating (waits for its files)".into(), 3)
+    );
+    node.write(KEEPALIVED_CONF, "");
+    node.wait_for("keepalived up");
+    let up = node.events().into_iter().find(|event| event.starts_with("keepalived up")).unwrap();
+    assert!(up.contains(&format!("--use-file {} --pid ", node.path(KEEPALIVED_CONF).display())), "{up}");
+    node.write("run/flotilla/keepalived.pid", "1");
+    kill_process(node.process("bin/keepalived"), Signal::KILL).unwrap();
+    wait_until("it runs again", || node.count("keepalived up") == 2);
+    assert!(!node.path("run/flotilla/keepalived.pid").exists(), "the file of the dead one is gone");
+    assert!(node.path("var/log/flotilla/keepalived.log").exists());
+}
+
+fn systemctl_commands_keepalived() {
+    let node = Node::new();
+    node.write(KEEPALIVED_CONF, "");
+    let node = node.start();
+    node.wait_for("keepalived up");
+    assert_eq!(node.systemctl("is-active keepalived"), ("active".into(), 0));
+    node.wait_for_sleepers(1);
+    assert_eq!(node.systemctl("stop keepalived"), (String::new(), 0));
+    assert_eq!(node.count("keepalived ends"), 1, "it is down when systemctl returns");
+    node.write(KEEPALIVED_CONF, "new");
+    assert_eq!(node.systemctl("is-active keepalived"), ("inactive".into(), 3));
+    assert_eq!(node.systemctl("start keepalived"), (String::new(), 0));
+    wait_until("it runs again", || node.count("keepalived up") == 2);
+    assert_eq!(node.systemctl("restart keepalived"), (String::new(), 0));
+    wait_until("it is a new one", || node.count("keepalived up") == 3);
+}
+
 fn orphans_are_reaped() {
     let node = Node::new().with_kubelet_files();
     // Each subshell leaves a child behind that ends on its own.
@@ -229,6 +268,32 @@ fn a_stubborn_kubelet_does_not_keep_the_node_up() {
     node.wait_for("kubelet up");
     let (status, took) = node.go_down();
     assert!(status.success() && took < Duration::from_secs(4), "{status} {took:?}");
+}
+
+fn the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for() {
+    let node = Node::new().with_kubelet_files();
+    node.write(KEEPALIVED_CONF, "");
+    node.script(
+        "pod",
+        "trap 'echo pod ends >> $ROOT/events; exit' TERM\nsleep 60 & echo pod up >> $ROOT/events; wait",
+    );
+    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
+    // One process without end, so that nothing else is waited for.
+    node.script(
+        "keepalived",
+        "mkfifo $ROOT/fifo; trap 'echo address given up >> $ROOT/events' TERM
+        echo keepalived up >> $ROOT/events; while :; do read line <> $ROOT/fifo; done",
+    );
+    let mut node = node.start();
+    for up in ["pod up", "kubelet up", "keepalived up"] {
+        node.wait_for(up);
+    }
+    node.wait_for_sleepers(2);
+    let (status, took) = node.go_down();
+    assert!(status.success() && took < Duration::from_secs(2), "{status} {took:?}");
+    let place = |what: &str| node.events().iter().position(|event| event == what).unwrap();
+    assert!(place("address given up") < place("pod ends"), "{:?}", node.events());
 }
 
 fn logs_are_bounded() {

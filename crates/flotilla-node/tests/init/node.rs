@@ -20,6 +20,11 @@ const KUBELET: &str = "trap 'echo kubelet ends >> $ROOT/events; exit 0' TERM
 sleep 60 & echo \"kubelet up $*\" >> $ROOT/events
 wait";
 
+/// A keepalived that gives up the address as soon as it is told to end, and ends much later.
+const KEEPALIVED: &str = "trap 'echo address given up >> $ROOT/events' TERM
+sleep 60 & echo \"keepalived up $*\" >> $ROOT/events
+wait; sleep 0.5; echo keepalived ends >> $ROOT/events";
+
 /// A node in the making.
 pub(crate) struct Node {
     pub(crate) config: Config,
@@ -44,6 +49,7 @@ impl Node {
             root,
             containerd: at("bin/containerd"),
             kubelet: at("bin/kubelet"),
+            keepalived: at("bin/keepalived"),
             nft: at("bin/nft"),
             env,
             ..Config::default()
@@ -52,6 +58,7 @@ impl Node {
         let this = std::env::current_exe().unwrap();
         node.script("containerd", &format!("exec {} {} $ROOT", this.display(), roles::CONTAINERD));
         node.script("kubelet", KUBELET);
+        node.script("keepalived", KEEPALIVED);
         node
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value as Json;
+
 use super::tree::{Source, Tree, Value};
 use crate::SpecError;
 use crate::error::Place;
@@ -43,7 +45,7 @@ impl<'a> Reader<'a> {
     pub(super) fn fields<'t>(&mut self, tree: &'t Tree, known: &[&str]) -> Fields<'t> {
         let mut fields = Fields::new();
         for (key, value) in self.pairs(tree) {
-            let name = text_of(key).unwrap_or_default();
+            let name = key.text().unwrap_or_default();
             if known.contains(&name) {
                 fields.insert(name, value);
             } else {
@@ -88,20 +90,13 @@ impl<'a> Reader<'a> {
         parse: impl FnOnce(&str) -> Result<T, SpecError>,
     ) -> Option<T> {
         let tree = tree?;
-        match &tree.value {
-            Value::Nothing => None,
-            Value::Text(text) => match parse(text) {
-                Ok(value) => Some(value),
-                Err(error) => {
-                    self.complain(tree, error);
-                    None
-                }
-            },
-            _ => {
+        let Some(text) = tree.text() else {
+            if !matches!(tree.value, Value::Nothing) {
                 self.complain(tree, SpecError::Shape { wanted: "text or a number" });
-                None
             }
-        }
+            return None;
+        };
+        parse(text).map_err(|error| self.complain(tree, error)).ok()
     }
 
     /// A list of such values.
@@ -113,12 +108,41 @@ impl<'a> Reader<'a> {
         let items = self.list(tree?);
         Some(items.iter().filter_map(|item| self.parsed(Some(item), &parse)).collect())
     }
-}
 
-pub(super) fn text_of(tree: &Tree) -> Option<&str> {
-    match &tree.value {
-        Value::Text(text) => Some(text),
-        _ => None,
+    /// Fields with values of one piece of text each, and what the two make together.
+    pub(super) fn entries<T>(
+        &mut self,
+        tree: Option<&Tree>,
+        parse: impl Fn(&str, &str) -> Result<BTreeMap<String, T>, SpecError>,
+    ) -> BTreeMap<String, T> {
+        let mut entries = BTreeMap::new();
+        for (key, value) in tree.map(|tree| self.pairs(tree)).unwrap_or_default() {
+            let key = key.text().unwrap_or_default();
+            entries.extend(self.parsed(Some(value), |value| parse(key, value)).unwrap_or_default());
+        }
+        entries
+    }
+
+    /// Any value at all.
+    pub(super) fn json(&mut self, tree: &Tree) -> Json {
+        match &tree.value {
+            Value::Nothing => Json::Null,
+            Value::Text(text) => text.as_str().into(),
+            Value::Bare(_, read) => read.clone(),
+            Value::List(items) => items.iter().map(|item| self.json(item)).collect(),
+            Value::Map(pairs) => {
+                let fields = pairs.iter().map(|(key, value)| (self.key(key), self.json(value)));
+                Json::Object(fields.collect())
+            }
+        }
+    }
+
+    fn key(&mut self, tree: &Tree) -> String {
+        let key = tree.text();
+        if key.is_none() {
+            self.complain(tree, SpecError::Shape { wanted: "text or a number" });
+        }
+        key.unwrap_or_default().to_owned()
     }
 }
 
@@ -126,6 +150,8 @@ pub(super) fn text_of(tree: &Tree) -> Option<&str> {
 pub(super) fn nearest(given: &str, known: &[&str]) -> Option<String> {
     let given = given.to_lowercase();
     let distance = |name: &&&str| edit_distance(&given, &name.to_lowercase());
-    let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= 2);
+    // Of a short word, two other letters make another word.
+    let most = (given.len() / 2).min(2);
+    let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= most);
     nearest.map(|name| (*name).to_owned())
 }

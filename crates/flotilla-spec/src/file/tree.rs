@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value as Json;
 use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 
 use crate::SpecError;
@@ -23,13 +24,23 @@ impl Tree {
     pub(super) fn may_have_fields(&self) -> bool {
         matches!(self.value, Value::Map(_) | Value::Nothing)
     }
+
+    /// One piece of text, whatever it may mean.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) | Value::Bare(text, _) => Some(text),
+            Value::Nothing | Value::List(_) | Value::Map(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
     Nothing,
-    /// As it stands in the file: what is a number or a yes is up to who reads it.
     Text(String),
+    /// A number or a yes as it stands in the file, and as the parser read it: which of them counts is up to who
+    /// reads it.
+    Bare(String, Json),
     List(Vec<Tree>),
     /// Each key with its own place.
     Map(Vec<(Tree, Tree)>),
@@ -63,7 +74,10 @@ impl Source<'_> {
         let value = match raw.value {
             Raw::Nothing => Value::Nothing,
             Raw::Text(text) => Value::Text(text),
-            Raw::Bare(read) => Value::Text(self.slice(defined.span()).unwrap_or(read)),
+            Raw::Bare(read) => {
+                let written = self.slice(defined.span()).unwrap_or_else(|| read.to_string());
+                Value::Bare(written, read)
+            }
             Raw::List(items) => Value::List(items.into_iter().map(|item| self.tree(item)).collect()),
             Raw::Map(fields) => {
                 let tree = |raw| self.tree(raw);
@@ -86,8 +100,8 @@ impl Source<'_> {
 enum Raw {
     Nothing,
     Text(String),
-    /// A number or a yes: what it was read as, in words.
-    Bare(String),
+    /// A number or a yes.
+    Bare(Json),
     List(Vec<Spanned<Raw>>),
     Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
 }
@@ -124,19 +138,19 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_bool<E: de::Error>(self, yes: bool) -> Result<Raw, E> {
-        Ok(Raw::Bare(yes.to_string()))
+        Ok(Raw::Bare(yes.into()))
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Raw, E> {
-        Ok(Raw::Bare(number.to_string()))
+        Ok(Raw::Bare(number.into()))
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Raw, E> {
-        Ok(Raw::Bare(number.to_string()))
+        Ok(Raw::Bare(number.into()))
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Raw, E> {
-        Ok(Raw::Bare(number.to_string()))
+        Ok(Raw::Bare(number.into()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {

@@ -1,23 +1,26 @@
 //! A Kubernetes that is a few files in the machine.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
-    ApiAccess, BootstrapError, Bootstrapper, Cmd, Condition, Drain, ExecError, KubernetesState, Machine,
+    ApiAccess, BootstrapError, Bootstrapper, Changed, Cmd, Condition, Drain, ExecError, KubernetesState,
+    Machine, Member, Power,
 };
 use flotilla_engine::{Cluster, Node};
-use flotilla_spec::NodeName;
+use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 
 use super::Calls;
 
 /// On disk, as kubeadm has it: from the first start of the API on there is a way to it.
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
-/// A worker stays a member of its cluster.
+/// A node that has joined stays a member of its cluster.
 const JOINED: &str = "/var/lib/joined";
+/// In a joined control plane: the API comes up with the machine.
+const SERVES: &str = "/var/lib/serves";
 /// In memory: a machine that was off has no Kubernetes running.
 const API: &str = "/run/api";
 const COMPLETE: &str = "/run/complete";
@@ -28,11 +31,44 @@ const PAUSED: &str = "/run/paused";
 #[derive(Debug, Default)]
 pub struct FakeBootstrapper {
     calls: Calls,
+    etcd: Mutex<BTreeMap<ClusterName, Vec<Member>>>,
 }
 
 impl FakeBootstrapper {
     pub fn new(calls: &Calls) -> Self {
-        Self { calls: calls.clone() }
+        Self { calls: calls.clone(), ..Self::default() }
+    }
+
+    /// Lets a member of etcd fall silent, or speak again.
+    pub fn set_up(&self, cluster: &ClusterName, node: &NodeName, up: bool) {
+        let mut etcd = self.etcd();
+        let members = etcd.get_mut(cluster).into_iter().flatten();
+        members.filter(|member| member.name == node.as_ref()).for_each(|member| member.up = up);
+    }
+
+    /// The names of etcd's members.
+    pub fn member_names(&self, cluster: &ClusterName) -> Vec<String> {
+        let etcd = self.etcd();
+        etcd.get(cluster).into_iter().flatten().map(|member| member.name.clone()).collect()
+    }
+
+    fn etcd(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Vec<Member>>> {
+        self.etcd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a node a member of etcd, if it is none.
+    fn add_member(&self, cluster: &Cluster, node: &Node) {
+        let mut etcd = self.etcd();
+        let members = etcd.entry(cluster.name().clone()).or_default();
+        if !members.iter().any(|member| member.name == node.spec.name.as_ref()) {
+            members.push(Member {
+                name: node.spec.name.to_string(),
+                id: node.number.into(),
+                address: node.address,
+                up: true,
+                learner: false,
+            });
+        }
     }
 }
 
@@ -40,7 +76,7 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, ExecError> {
     let has = async |path| Ok::<_, ExecError>(machine.exec().get(path).await?.is_some());
     Ok(match () {
         () if has(PAUSED).await? => KubernetesState::Paused,
-        () if has(COMPLETE).await? => KubernetesState::Complete,
+        () if has(SERVES).await? || has(COMPLETE).await? => KubernetesState::Complete,
         () if has(API).await? => KubernetesState::Partial,
         () => KubernetesState::Silent,
     })
@@ -48,12 +84,16 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, ExecError> {
 
 /// Makes a file, if it is not there.
 async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapError> {
-    let failed = |source| BootstrapError::Node { action: "mark", node: machine.name().to_string(), source };
-    if machine.exec().get(path).await.map_err(failed)?.is_some() {
+    if machine.exec().get(path).await.map_err(in_node("mark", machine))?.is_some() {
         return Ok(Outcome::Kept);
     }
-    machine.exec().put(path, 0o600, b"").await.map_err(failed)?;
+    machine.exec().put(path, 0o600, b"").await.map_err(in_node("mark", machine))?;
     Ok(Outcome::Done)
+}
+
+fn in_node(action: &'static str, machine: &dyn Machine) -> impl FnOnce(ExecError) -> BootstrapError {
+    let node = machine.name().to_string();
+    move |source| BootstrapError::Node { action, node, source }
 }
 
 #[async_trait]
@@ -67,12 +107,13 @@ impl Bootstrapper for FakeBootstrapper {
 
     async fn start_api(
         &self,
-        _: &Cluster,
+        cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("start-api {}", node.spec.name)).await?;
         mark(machine, ADMIN).await?;
+        self.add_member(cluster, node);
         let outcome = mark(machine, API).await?;
         call.end()?;
         Ok(outcome)
@@ -94,12 +135,13 @@ impl Bootstrapper for FakeBootstrapper {
     }
 
     async fn has_joined(&self, machine: &dyn Machine) -> bool {
-        matches!(machine.exec().get(JOINED).await, Ok(Some(_)))
+        let has = async |path| matches!(machine.exec().get(path).await, Ok(Some(_)));
+        has(ADMIN).await || has(JOINED).await
     }
 
     async fn join(
         &self,
-        _: &Cluster,
+        cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
         primary: &dyn Machine,
@@ -108,9 +150,54 @@ impl Bootstrapper for FakeBootstrapper {
         if state(primary).await.unwrap_or(KubernetesState::Silent) != KubernetesState::Complete {
             return Err(timed_out("the API's answer to a node that joins"));
         }
+        if node.spec.role == Role::ControlPlane {
+            self.add_member(cluster, node);
+            mark(machine, ADMIN).await?;
+            mark(machine, SERVES).await?;
+        }
         let outcome = mark(machine, JOINED).await?;
         call.end()?;
         Ok(outcome)
+    }
+
+    async fn leave(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        machine: Option<&dyn Machine>,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        let call = self.calls.begin(format!("leave {} by {}", node.spec.name, speaker.name())).await?;
+        if state(speaker).await.unwrap_or(KubernetesState::Silent) == KubernetesState::Silent {
+            return Err(timed_out("the API's answer to a node that leaves"));
+        }
+        if let Some(members) = self.etcd().get_mut(cluster.name()) {
+            members.retain(|member| member.name != node.spec.name.as_ref());
+        }
+        // The disk of one that is off cannot be reached.
+        if let Some(machine) = machine.filter(|machine| machine.state().power == Power::On) {
+            for path in [ADMIN, SERVES, API, COMPLETE, JOINED] {
+                let removed = machine.exec().run(Cmd::new(["rm", "-f", path])).await;
+                removed.map_err(in_node("reset", machine))?;
+            }
+        }
+        Ok(call.end()?)
+    }
+
+    async fn members(&self, cluster: &Cluster, _: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+        let call = self.calls.begin("members".to_owned()).await?;
+        let members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
+        call.end()?;
+        Ok(members)
+    }
+
+    async fn mark_stopped(
+        &self,
+        _: &Cluster,
+        node: &NodeName,
+        _: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        Ok(self.calls.begin(format!("mark-stopped {node}")).await?.end()?)
     }
 
     async fn drain(
@@ -121,6 +208,24 @@ impl Bootstrapper for FakeBootstrapper {
         _: Drain,
     ) -> Result<(), BootstrapError> {
         Ok(self.calls.begin(format!("drain {node}")).await?.end()?)
+    }
+
+    async fn admit(&self, _: &Cluster, node: &NodeName, _: &dyn Machine) -> Result<(), BootstrapError> {
+        Ok(self.calls.begin(format!("admit {node}")).await?.end()?)
+    }
+
+    async fn relabel(
+        &self,
+        _: &Cluster,
+        node: &Node,
+        _: &NodeSpec,
+        _: &dyn Machine,
+    ) -> Result<Changed, BootstrapError> {
+        let NodeSpec { name, labels, taints, .. } = &node.spec;
+        let taints: Vec<_> = taints.iter().map(ToString::to_string).collect();
+        let call = self.calls.begin(format!("relabel {name} {labels} {}", taints.join(","))).await?;
+        call.end()?;
+        Ok(Changed::Yes)
     }
 
     async fn forget(&self, _: &Cluster, node: &NodeName, _: &dyn Machine) -> Result<(), BootstrapError> {
@@ -169,11 +274,7 @@ impl Bootstrapper for FakeBootstrapper {
     async fn unpause(&self, machine: &dyn Machine, _: Option<&[String]>) -> Result<usize, BootstrapError> {
         let call = self.calls.begin("unpause".to_owned()).await?;
         let done = machine.exec().run(Cmd::new(["rm", "-f", PAUSED])).await;
-        done.map_err(|source| BootstrapError::Node {
-            action: "unpause",
-            node: machine.name().to_string(),
-            source,
-        })?;
+        done.map_err(in_node("unpause", machine))?;
         call.end()?;
         Ok(1)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use flotilla_engine::Cluster;
 use flotilla_engine::port::{Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Subnet};
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
 use ipnet::Ipv4Net;
 
 use super::{Answer, Calls, FakeMachine};
@@ -22,8 +22,23 @@ pub struct FakeDriver {
 
 #[derive(Debug, Default)]
 struct Host {
-    networks: BTreeMap<ClusterName, Ipv4Net>,
+    networks: BTreeMap<ClusterName, Network>,
     machines: BTreeMap<(ClusterName, NodeName), FakeMachine>,
+}
+
+/// A network as it was last made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Network {
+    range: Ipv4Net,
+    ports: Vec<(NodeName, HostPort)>,
+}
+
+impl Network {
+    fn of(cluster: &Cluster) -> Self {
+        let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
+        let ports = nodes.flat_map(|node| node.ports.iter().map(|port| (node.name.clone(), *port)));
+        Self { range: cluster.handed_out.subnet, ports: ports.collect() }
+    }
 }
 
 impl FakeDriver {
@@ -77,29 +92,40 @@ impl Driver for FakeDriver {
         Vec::new()
     }
 
+    async fn examine_for(&self, _: &Cluster) -> Result<Vec<Finding>, DriverError> {
+        Ok(Vec::new())
+    }
+
     async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
         let call = self.calls.begin(format!("subnets-in-use {except}")).await?;
-        let used = self.host().networks.clone().into_iter().filter(|(cluster, _)| cluster != except);
+        let networks = self.host().networks.clone().into_iter().filter(|(cluster, _)| cluster != except);
         call.end()?;
-        Ok(used.map(|(cluster, range)| Subnet { range, user: format!("the cluster {cluster}") }).collect())
+        let used = networks
+            .map(|(cluster, Network { range, .. })| Subnet { range, user: format!("the cluster {cluster}") });
+        Ok(used.collect())
     }
 
     async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
         let call = self.calls.begin("has-network".to_owned()).await?;
         call.end()?;
-        Ok(self.host().networks.contains_key(cluster.name()))
+        Ok(self.host().networks.get(cluster.name()) == Some(&Network::of(cluster)))
     }
 
-    async fn ensure_routes(&self, _: &Cluster) -> Result<Changed, DriverError> {
-        self.calls.begin("ensure-routes".to_owned()).await?.end()?;
+    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let call = self.calls.begin("ensure-routes".to_owned()).await?;
+        if let Some(network) = self.host().networks.get_mut(cluster.name()) {
+            *network = Network::of(cluster);
+        }
+        call.end()?;
         Ok(Changed::No)
     }
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
         let call = self.calls.begin("ensure-network".to_owned()).await?;
-        let before = self.host().networks.insert(cluster.name().clone(), cluster.handed_out.subnet);
+        let network = Network::of(cluster);
+        let before = self.host().networks.insert(cluster.name().clone(), network.clone());
         call.end()?;
-        Ok(if before.is_some() { Changed::No } else { Changed::Yes })
+        Ok(if before == Some(network) { Changed::No } else { Changed::Yes })
     }
 
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -74,6 +76,11 @@ impl FakeMachine {
         at.map_or(Ok(""), |at| script.remove(at).1)
     }
 
+    /// An error of the kind that a real machine's files give.
+    fn file_error(&self, action: &'static str, path: &str, source: io::Error) -> ExecError {
+        ExecError::File { node: self.name.to_string(), action, path: path.to_owned(), source }
+    }
+
     fn require_power(&self) -> Result<(), ExecError> {
         match self.state.power {
             Power::On => Ok(()),
@@ -129,5 +136,18 @@ impl Exec for FakeMachine {
     async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
         self.require_power()?;
         Ok(self.files().get(path).cloned())
+    }
+
+    async fn copy_in(&self, mut source: File, path: &str, mode: u32) -> Result<(), ExecError> {
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes).map_err(|error| self.file_error("write", path, error))?;
+        self.put(path, mode, &bytes).await
+    }
+
+    async fn copy_out(&self, path: &str, mut target: File) -> Result<u32, ExecError> {
+        let bytes = self.get(path).await?.ok_or(io::ErrorKind::NotFound);
+        let copied = bytes.map_err(io::Error::from).and_then(|bytes| target.write_all(&bytes));
+        copied.map_err(|error| self.file_error("read", path, error))?;
+        Ok(0o644)
     }
 }

@@ -16,6 +16,7 @@ use super::OutputArgs;
 #[command(after_help = "Examples:\n  \
     flotilla start                                a cluster named flotilla\n  \
     flotilla start --nodes 3                      one control plane, two workers\n  \
+    flotilla start --ha --nodes 4                 three control planes, a worker\n  \
     flotilla start -f cluster.yaml                as a file describes it\n  \
     flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded\n  \
     flotilla start --extra-config kubelet.max-pods=50\n  \
@@ -24,14 +25,16 @@ use super::OutputArgs;
 pub(crate) struct StartArgs {
     /// File that describes the cluster; `-` is standard input
     #[arg(long, short, value_name = "FILE", conflicts_with_all = [
-        "nodes", "cpus", "memory", "disk_size", "kubernetes_version", "driver", "subnet", "pod_subnet",
-        "service_cluster_ip_range", "dns_domain", "extra_config", "feature_gates", "apiserver_names",
-        "apiserver_ips"
+        "nodes", "control_planes", "ha", "taint_control_planes", "cpus", "memory", "disk_size",
+        "kubernetes_version", "driver", "subnet", "pod_subnet", "node_pod_prefix", "cni", "mount", "port", "service_cluster_ip_range", "dns_domain", "extra_config",
+        "feature_gates", "apiserver_names", "apiserver_ips"
     ])]
     pub(crate) file: Option<PathBuf>,
-    /// How many nodes: one control plane, the others workers [default: 1]
+    /// How many nodes, control planes included; the others are workers [default: 1]
     #[arg(long, short, value_name = "N")]
     pub(crate) nodes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) control_plane: ControlPlaneArgs,
     /// Processors of the node: a number, `max` or `no-limit` [default: no-limit]
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
@@ -53,6 +56,18 @@ pub(crate) struct StartArgs {
     /// Addresses of the pods [default: a free one of 10.244.0.0/16, 10.245.0.0/16, …]
     #[arg(long, value_name = "CIDR")]
     pub(crate) pod_subnet: Option<String>,
+    /// Size of each node's range of pod addresses, as a prefix [default: 24]
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) node_pod_prefix: Option<u8>,
+    /// Pod network: flotilla, none (you install one), flannel, or a manifest's path [default: flotilla]
+    #[arg(long, value_name = "NAME|PATH", visible_alias = "cni-plugin")]
+    pub(crate) cni: Option<String>,
+    /// Folder of this host to show in every node; may be repeated
+    #[arg(long, value_name = "SRC:DST[:ro]")]
+    pub(crate) mount: Vec<String>,
+    /// Port of this host that leads to the control plane; may be repeated
+    #[arg(long, value_name = "[IP:]HOST:NODE[/udp]", visible_alias = "ports", value_delimiter = ',')]
+    pub(crate) port: Vec<String>,
     /// Addresses of the services [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR")]
     pub(crate) service_cluster_ip_range: Option<String>,
@@ -93,6 +108,20 @@ pub(crate) struct StartArgs {
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// How many nodes are control planes, and what comes to them.
+#[derive(Debug, Args)]
+pub(crate) struct ControlPlaneArgs {
+    /// How many control planes; three bear the loss of one [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) control_planes: Option<u32>,
+    /// Three control planes
+    #[arg(long, conflicts_with = "control_planes")]
+    pub(crate) ha: bool,
+    /// Let only pods come to control planes that tolerate it
+    #[arg(long)]
+    pub(crate) taint_control_planes: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -233,6 +262,28 @@ pub(crate) struct LogsArgs {
     /// Node to look into [default: the primary one]
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
+}
+
+/// Copy files and folders into a node, out of it, or from node to node
+///
+/// `NODE:` before a path says where it is; a path without it is on this host, but if neither path names a node, the
+/// target is in the primary one. Paths in nodes begin at /root. Folders are copied with all in them, into the target if
+/// that is a folder already. Modes are kept.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla cp app.conf /etc/app.conf            to the primary node\n  \
+    flotilla cp ./images m02:/var/tmp             a folder\n  \
+    flotilla cp m02:/var/log/flotilla ./logs\n  \
+    flotilla cp m02:/etc/hosts m03:/tmp/hosts")]
+pub(crate) struct CopyArgs {
+    /// What to copy
+    #[arg(value_name = "[NODE:]SRC")]
+    pub(crate) source: String,
+    /// Where it is to be
+    #[arg(value_name = "[NODE:]DST")]
+    pub(crate) target: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Print the address of a node

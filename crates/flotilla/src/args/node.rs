@@ -4,31 +4,46 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::cluster::{IpArgs, LockArgs, LogsArgs, SshArgs, StatusArgs, parse_duration};
+use super::cluster::{IpArgs, LockArgs, LogsArgs, PauseArgs, SshArgs, StatusArgs, parse_duration};
 use super::{Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     #[command(visible_alias = "create")]
-    Add(NodeAddArgs),
+    Add(Box<NodeAddArgs>),
     Start(NodeStartArgs),
     Stop(NodeStopArgs),
     #[command(visible_alias = "remove")]
     Delete(NodeDeleteArgs),
+    Update(Box<NodeUpdateArgs>),
     #[command(visible_alias = "ls")]
     List(NodeListArgs),
-    Status(StatusArgs),
-    Ip(IpArgs),
-    Ssh(SshArgs),
-    Logs(LogsArgs),
+    Status(NodeStatusArgs),
+    Ip(NodeIpArgs),
+    Ssh(NodeSshArgs),
+    Logs(NodeLogsArgs),
+    Cp(NodeCopyArgs),
+    /// Freeze Kubernetes in one node
+    #[command(after_help = "Examples:\n  \
+        flotilla node pause m02\n  \
+        flotilla node pause m02 -A      all pods there as well")]
+    Pause(NodePauseArgs),
+    /// Thaw what `node pause` froze
+    #[command(after_help = "Examples:\n  \
+        flotilla node unpause m02\n  \
+        flotilla node unpause m02 -A")]
+    Unpause(NodePauseArgs),
 }
 
-/// Add workers to a cluster, while it runs
+/// Add workers or control planes to a cluster, while it runs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla node add\n  \
     flotilla node add big --cpus 2 --memory 4g --labels disk=ssd\n  \
-    flotilla node add --count 3 --taints dedicated=batch:NoSchedule")]
+    flotilla node add --count 3 --taints dedicated=batch:NoSchedule\n  \
+    flotilla node add --control-plane --count 2\n  \
+    flotilla node add old --kubernetes-version v1.36.4\n  \
+    flotilla node add web --mount /srv/www:/www:ro --port 8080:30080")]
 pub(crate) struct NodeAddArgs {
     /// Name of the node [default: the cluster's name and a number]
     #[arg(value_name = "NAME")]
@@ -36,38 +51,104 @@ pub(crate) struct NodeAddArgs {
     /// The same, as a flag
     #[arg(long, value_name = "NAME", conflicts_with = "node")]
     pub(crate) name: Option<String>,
-    /// How many
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    /// How many; with a name they are NAME-1, NAME-2, …
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
+    /// Make it a control plane
+    #[arg(long)]
+    pub(crate) control_plane: bool,
     /// Accepted for minikube's scripts: nodes are workers
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, conflicts_with = "control_plane")]
     pub(crate) worker: bool,
     #[command(flatten)]
     pub(crate) settings: NodeSettingsArgs,
+    #[command(flatten)]
+    pub(crate) making: NodeMakingArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// What a node may have of its own.
+/// What a node is made with, and keeps for as long as it lives.
+#[derive(Debug, Args)]
+pub(crate) struct NodeMakingArgs {
+    /// Kubernetes version of its kubelet [default: the cluster's]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes_version: Option<String>,
+    /// Bundle that it is made from: a version, or the first digits of a digest
+    #[arg(long, value_name = "VERSION|DIGEST", visible_alias = "image", alias = "iso-url")]
+    pub(crate) bundle: Option<String>,
+    /// Setting of its kubelet, over the cluster's; may be repeated
+    #[arg(long, value_name = "kubelet.KEY=VALUE", visible_alias = "extra-opts")]
+    pub(crate) extra_config: Vec<String>,
+    /// Feature gates of its kubelet, over the cluster's
+    #[arg(long, value_name = "GATE=BOOL,…")]
+    pub(crate) feature_gates: Option<String>,
+    /// Container runtime: every node has containerd
+    #[arg(long, value_name = "NAME")]
+    pub(crate) container_runtime: Option<String>,
+}
+
+/// What a node may have of its own, and what may change.
 #[derive(Debug, Args)]
 pub(crate) struct NodeSettingsArgs {
-    /// Processors: a number, `max`, or `no-limit` [default: no-limit]
+    /// Processors: a number, `max` or `no-limit`
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
-    /// Memory: megabytes, or with a unit (3g, 3Gi), `max`, or `no-limit` [default: no-limit]
+    /// Memory: megabytes, or with a unit (3g, 3Gi), `max` or `no-limit`
     #[arg(long, short, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// Disk, for drivers whose machines have their own
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_size: Option<String>,
-    /// Labels that it registers with
-    #[arg(long, value_name = "KEY=VALUE,…")]
-    pub(crate) labels: Option<String>,
-    /// Taints that it registers with
+    /// Labels of the node
+    #[arg(long, value_name = "KEY=VALUE,…", value_delimiter = ',')]
+    pub(crate) labels: Vec<String>,
+    /// Taints of the node
     #[arg(long, value_name = "KEY=VALUE:EFFECT,…", value_delimiter = ',')]
     pub(crate) taints: Vec<String>,
+    /// Folder of this host to show in the node; may be repeated
+    #[arg(long, value_name = "SRC:DST[:ro]")]
+    pub(crate) mount: Vec<String>,
+    /// Port of this host that leads to the node; may be repeated
+    #[arg(
+        long,
+        value_name = "[IP:]HOST:NODE[/udp]",
+        visible_alias = "publish",
+        alias = "ports",
+        value_delimiter = ','
+    )]
+    pub(crate) port: Vec<String>,
+}
+
+/// Change a node: its size, labels, taints, mounts and ports
+///
+/// Labels, taints and ports change at once; processors, memory and mounts need a restart of that node, which is told
+/// and asked for first. What is not named stays. With `-` behind it something goes: a label or taint by its key
+/// (`disk-`), a mount by its folder in the node (`/www-`), a port by the host's (`8080-`).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla node update m02 --labels disk=ssd,zone-\n  \
+    flotilla node update m02 --taints dedicated=batch:NoSchedule\n  \
+    flotilla node update m02 --port 8080:30080 --port 9090-\n  \
+    flotilla node update m02 --memory 4g --yes")]
+pub(crate) struct NodeUpdateArgs {
+    /// Node, by its full or short name
+    #[arg(value_name = "NAME")]
+    pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) settings: NodeSettingsArgs,
+    /// Say what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Start nodes that were stopped
@@ -90,6 +171,9 @@ pub(crate) struct NodeStartArgs {
 }
 
 /// Stop nodes; they keep their state and stay in the cluster's list
+///
+/// A control plane leaves etcd before it stops, so that the others are a whole control plane without it; `node start`
+/// lets it join again. One that etcd cannot spare is refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node stop m02\n  flotilla node stop m02 m03 --drain")]
 pub(crate) struct NodeStopArgs {
@@ -108,6 +192,8 @@ pub(crate) struct NodeStopArgs {
 }
 
 /// Delete nodes: their pods move, they leave the cluster, machine and data are gone
+///
+/// A control plane that etcd cannot spare is refused, and so is the last one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node delete m02\n  flotilla node delete m02 --force")]
 pub(crate) struct NodeDeleteArgs {
@@ -128,7 +214,8 @@ pub(crate) struct DrainArgs {
     /// How long pods may take to move
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub(crate) drain_timeout: Duration,
-    /// After that time, go on without them, whatever their disruption budgets say
+    /// After that time, go on without them, whatever their disruption budgets say; and do it although etcd loses its
+    /// majority by it
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -156,6 +243,112 @@ pub(crate) enum NodeListOutput {
     Json,
 }
 
+/// Show what runs in one node, or in all
+///
+/// Exits with 0 if all is well, else with a sum: 1 for a node that is not running, 2 for Kubernetes in it, 4 for the
+/// kubeconfig.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    flotilla node status\n  \
+    flotilla node status m02 -o json | jq -r .Kubelet")]
+pub(crate) struct NodeStatusArgs {
+    /// Node, by its full or short name [default: all]
+    #[arg(value_name = "NAME", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) status: StatusArgs,
+}
+
+/// Print the address of a node
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla node ip m02\n  curl \"http://$(flotilla node ip m02):30080\"")]
+pub(crate) struct NodeIpArgs {
+    /// Node, by its full or short name [default: the primary one]
+    #[arg(value_name = "NAME", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) ip: IpArgs,
+}
+
+/// Open a shell in a node, or run a command there
+///
+/// Standard input and output are passed byte for byte, and the exit status is the command's.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla node ssh m02\n  flotilla node ssh m02 -- crictl ps")]
+pub(crate) struct NodeSshArgs {
+    /// Node, by its full or short name [default: the primary one]
+    #[arg(value_name = "NAME", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
+    /// The same, as a flag
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Command to run there
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Show the logs of a node: kubelet, containerd, control plane
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  flotilla node logs m02\n  flotilla node logs m02 -f -n 200")]
+pub(crate) struct NodeLogsArgs {
+    /// Node, by its full or short name [default: the primary one]
+    #[arg(value_name = "NAME", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) logs: LogsArgs,
+}
+
+/// Copy files and folders into a node, out of it, or to another node
+///
+/// As `flotilla cp`. With NAME, a path that begins with `:` is in that node; if none does, the last one is.
+#[derive(Debug, Args)]
+#[command(override_usage = "flotilla node cp [OPTIONS] [NAME] <SRC> <DST>")]
+#[command(after_help = "Examples:\n  \
+    flotilla node cp m02 app.conf /etc/app.conf\n  \
+    flotilla node cp m02 :/var/log/flotilla ./logs\n  \
+    flotilla node cp m02:/etc/hosts m03:/tmp/hosts")]
+pub(crate) struct NodeCopyArgs {
+    /// Node, by its full or short name; then from where, then to where
+    #[arg(value_names = ["NAME", "SRC", "DST"], num_args = 2..=3, required = true)]
+    pub(crate) paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodePauseArgs {
+    /// Node, by its full or short name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) pause: PauseArgs,
+}
+
+impl NodeStatusArgs {
+    /// As the command for the whole cluster has it.
+    pub(crate) fn for_cluster(self) -> StatusArgs {
+        StatusArgs { node: self.name.or(self.status.node), ..self.status }
+    }
+}
+
+impl NodeIpArgs {
+    pub(crate) fn for_cluster(self) -> IpArgs {
+        IpArgs { node: self.name.or(self.ip.node), ..self.ip }
+    }
+}
+
+impl NodeSshArgs {
+    pub(crate) fn for_cluster(self) -> SshArgs {
+        SshArgs { node: self.name.or(self.node), command: self.command }
+    }
+}
+
+impl NodeLogsArgs {
+    pub(crate) fn for_cluster(self) -> LogsArgs {
+        LogsArgs { node: self.name.or(self.logs.node), ..self.logs }
+    }
+}
+
 impl NodeCommand {
     pub(super) fn output(&self) -> Output {
         match self {
@@ -163,9 +356,12 @@ impl NodeCommand {
             Self::Start(args) => args.output.output,
             Self::Stop(args) => args.output.output,
             Self::Delete(args) => args.output.output,
+            Self::Update(args) => args.output.output,
             Self::List(args) if args.output == NodeListOutput::Json => Output::Json,
-            Self::Status(args) => args.output.output,
-            Self::Ip(args) => args.output.output,
+            Self::Status(args) => args.status.output.output,
+            Self::Ip(args) => args.ip.output.output,
+            Self::Cp(args) => args.output.output,
+            Self::Pause(args) | Self::Unpause(args) => args.pause.output.output,
             Self::List(_) | Self::Ssh(_) | Self::Logs(_) => Output::Text,
         }
     }

@@ -38,6 +38,11 @@ impl PersonalKubeconfig {
     pub(crate) fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, EngineError> {
         self.file(name).state(&entry(name, access)).map_err(failed)
     }
+
+    /// Whether it leads to the cluster, with the credentials of whichever control plane.
+    pub(crate) fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
+        self.file(name).leads_to(&entry(name, access)).map_err(failed)
+    }
 }
 
 impl Kubeconfig for PersonalKubeconfig {

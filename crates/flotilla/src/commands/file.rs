@@ -12,7 +12,7 @@ use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cx, this_host};
+use crate::cluster::{Cx, prepare, this_host};
 use crate::failure::Failure;
 use crate::screen::Screen;
 
@@ -61,11 +61,14 @@ impl Plan {
         Ok(Self { changes: change::changes(&known, &wanted), wanted })
     }
 
-    /// Refuses it if any of it cannot be done.
-    pub(crate) fn feasible(&self, cx: &Cx) -> Result<(), Failure> {
+    /// Refuses it if any of it cannot be done to that cluster: before anybody is asked, and before a node is stopped for
+    /// it.
+    pub(crate) fn feasible(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
         let refused: Vec<_> = self.changes.iter().filter(|change| change.obstacle().is_some()).collect();
         if refused.is_empty() {
-            return Ok(());
+            let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
+            wanted.hand_out()?;
+            return prepare::check_others(cx, &wanted);
         }
         let changes = refused.iter().map(ToString::to_string).collect();
         Err(FileError::Impossible { cluster: cx.name.clone(), changes }.into())
@@ -104,7 +107,8 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn read(path: &Path) -> Result<String, FileError> {
+/// A file's text, or that of standard input.
+pub(crate) fn read(path: &Path) -> Result<String, FileError> {
     let failed = |source| FileError::Read { file: name_of(path), source };
     let reader: Box<dyn Read> =
         if is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };

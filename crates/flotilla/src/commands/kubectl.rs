@@ -14,7 +14,7 @@ pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
     let program = bundle.join("bin/kubectl");
     let kubeconfig = cx.kubeconfig().own_path(&cx.name);
     // Else kubectl would say that there is no route to the host, which is true and no help.
-    cx.wait(cx.engine().machine(&cx.name, &cluster.spec.primary().name))?;
+    cx.require_control_plane(&cluster)?;
     let error = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig).replace_us();
     Err(EngineError::Io { action: "run", path: program, source: std::io::Error::other(error) }.into())
 }

@@ -1,7 +1,10 @@
 //! `flotilla logs`
 
+mod left;
+
 use flotilla_engine::EngineError;
-use flotilla_engine::port::{Attach, DriverError};
+use flotilla_engine::explain::profile_flag;
+use flotilla_engine::port::{Attach, DriverError, Power};
 
 use crate::args::LogsArgs;
 use crate::cluster::{Cx, node_of};
@@ -10,11 +13,20 @@ use crate::failure::Failure;
 /// PID 1's own logs and those of the containers in kube-system.
 const FILES: &str = "/var/log/flotilla/*.log /var/log/pods/kube-system_*/*/*.log";
 
-/// The node's own `tail` takes our place.
+/// The node's own `tail` takes our place. A node that does not run has left its logs on the disk.
 pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let node = node_of(&cluster, args.node.as_deref())?;
-    let machine = cx.wait(cx.engine().machine(&cx.name, &node.spec.name))?;
+    let name = node_of(&cluster, args.node.as_deref())?.spec.name;
+    let found = cx.wait(cx.engine().machines(&cx.name))?.remove(&name);
+    let off = found.filter(|machine| machine.state().power == Power::Off && !args.follow);
+    if let Some(var) = off.and_then(|machine| machine.var()) {
+        let flag = profile_flag(&cx.name);
+        let hint = format!("start it with `flotilla node start{flag} {name}`");
+        cx.screen.note(&format!("node {name} is not running: these are the logs that it left"), &hint);
+        left::show(cx.screen, &var, args.length)?;
+        return Ok(());
+    }
+    let machine = cx.wait(cx.engine().machine(&cx.name, &name))?;
     let follow = if args.follow { "-F" } else { "" };
     // The pattern of a log that is not there stands for itself.
     let line = format!(

@@ -3,17 +3,19 @@
 mod add;
 pub(crate) mod delete;
 mod list;
+mod settings;
 mod start;
 mod stop;
+mod update;
 
 use std::process::ExitCode;
 
-use flotilla_engine::Cluster;
-use flotilla_spec::NodeName;
+use flotilla_engine::{Cluster, EngineError};
+use flotilla_spec::{NodeName, WantedPower};
 
 use crate::args::NodeCommand;
 use crate::cluster::{Cx, node_of};
-use crate::commands::{ip, logs, ssh, status};
+use crate::commands::{cp, ip, logs, pause, ssh, status};
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
@@ -24,10 +26,14 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
         NodeCommand::Stop(args) => stop::run(cx, &args).map(done),
         NodeCommand::Delete(args) => delete::run(cx, &args).map(done),
         NodeCommand::List(args) => list::run(cx, &args).map(done),
-        NodeCommand::Status(args) => status::run(cx, &args),
-        NodeCommand::Ip(args) => ip::run(cx, &args).map(done),
-        NodeCommand::Ssh(args) => ssh::run(cx, &args).map(done),
-        NodeCommand::Logs(args) => logs::run(cx, &args).map(done),
+        NodeCommand::Update(args) => update::run(cx, &args).map(done),
+        NodeCommand::Status(args) => status::run(cx, &args.for_cluster()),
+        NodeCommand::Ip(args) => ip::run(cx, &args.for_cluster()).map(done),
+        NodeCommand::Ssh(args) => ssh::run(cx, &args.for_cluster()).map(done),
+        NodeCommand::Logs(args) => logs::run(cx, &args.for_cluster()).map(done),
+        NodeCommand::Cp(args) => cp::run_for_node(cx, &args).map(done),
+        NodeCommand::Pause(args) => pause::pause(cx, &args.pause, Some(&args.name)).map(done),
+        NodeCommand::Unpause(args) => pause::unpause(cx, &args.pause, Some(&args.name)).map(done),
     }
 }
 
@@ -41,6 +47,15 @@ fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, Failure>
         }
     }
     Ok(names)
+}
+
+/// A worker is nothing without a control plane.
+fn control_plane_is_to_run(cluster: &Cluster) -> Result<(), Failure> {
+    if cluster.spec.control_planes().any(|node| node.power == WantedPower::Running) {
+        return Ok(());
+    }
+    let (cluster, node) = (cluster.name().clone(), cluster.spec.primary().name.clone());
+    Err(EngineError::NotRunning { cluster, node }.into())
 }
 
 fn joined(names: &[NodeName]) -> String {

@@ -1,18 +1,22 @@
 //! `flotilla pause`, `flotilla unpause`
 
-use flotilla_engine::EngineError;
+use std::sync::Arc;
+
+use flotilla_engine::port::{Machine, Power};
+use flotilla_engine::{Cluster, EngineError};
 use serde_json::json;
 
 use crate::args::PauseArgs;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 
-pub(crate) fn pause(cx: &Cx, args: &PauseArgs) -> Result<(), Failure> {
-    change(cx, args, Change::Pause)
+/// Of the whole cluster, or of one node.
+pub(crate) fn pause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), Failure> {
+    change(cx, args, node, Change::Pause)
 }
 
-pub(crate) fn unpause(cx: &Cx, args: &PauseArgs) -> Result<(), Failure> {
-    change(cx, args, Change::Unpause)
+pub(crate) fn unpause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), Failure> {
+    change(cx, args, node, Change::Unpause)
 }
 
 #[derive(Clone, Copy)]
@@ -21,8 +25,16 @@ enum Change {
     Unpause,
 }
 
-fn change(cx: &Cx, args: &PauseArgs, change: Change) -> Result<(), Failure> {
+/// The machines that run; that of a control plane must.
+fn running(cx: &Cx, cluster: &Cluster) -> Result<Vec<Arc<dyn Machine>>, EngineError> {
+    cx.require_control_plane(cluster)?;
+    let machines = cx.wait(cx.engine().machines(&cx.name))?.into_values();
+    Ok(machines.filter(|machine| machine.state().power == Power::On).collect())
+}
+
+fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
+    let only = node.map(|node| node_of(&cluster, Some(node))).transpose()?;
     cx.heed_signals()?;
     let verb = match change {
         Change::Pause => "pause",
@@ -31,9 +43,12 @@ fn change(cx: &Cx, args: &PauseArgs, change: Change) -> Result<(), Failure> {
     let _lock = cx.lock(&cx.name, &format!("flotilla {verb}"), args.lock)?;
     let namespaces = (!args.all_namespaces).then_some(args.namespaces.as_slice());
     let engine = cx.engine();
+    let machines = match only {
+        Some(node) => vec![cx.wait(engine.machine(&cx.name, &node.spec.name))?],
+        None => running(cx, &cluster)?,
+    };
     let mut count = 0;
-    for node in &cluster.spec.nodes {
-        let machine = cx.wait(engine.machine(&cx.name, &node.name))?;
+    for machine in machines {
         let done = match change {
             Change::Pause => cx.wait(engine.bootstrapper.pause(machine.as_ref(), namespaces)),
             Change::Unpause => cx.wait(engine.bootstrapper.unpause(machine.as_ref(), namespaces)),

@@ -1,10 +1,11 @@
 //! `flotilla start`
 
 mod asked;
-mod request;
+pub(crate) mod request;
 pub(crate) mod wait;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use flotilla_bundle::{Request, Shelf};
 use flotilla_engine::converge::Wait;
@@ -12,12 +13,13 @@ use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::port::{Changed, Severity};
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
+use flotilla_kubeadm::flannel_manifest;
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, WantedPower};
+use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, WantedPower};
 use serde_json::json;
 
 use crate::args::{LockArgs, StartArgs};
-use crate::cluster::{Cx, fatal, this_host};
+use crate::cluster::{Cx, fatal, prepare, this_host};
 use crate::commands::file::{self, FileError};
 use crate::failure::Failure;
 use crate::screen::Screen;
@@ -44,33 +46,39 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
     };
     if let Some(path) = &args.file {
         let (cx, file) = file::open(profile, path, screen)?;
-        return from_file(&cx, &file, &how(wait::conditions(&args.wait)?));
+        return from_file(&cx, &file, path, &how(wait::conditions(&args.wait)?));
     }
     let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
     let how = how(wanted.wait.clone());
-    start(&cx, &shelf, &Asked::Typed(wanted), &how)
+    start(&cx, &shelf, &Asked::Typed(wanted), Path::new(""), &how)
 }
 
-/// Starts the cluster of a file.
-pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, how: &How) -> Result<(), Failure> {
+/// Starts the cluster of a file that is at that path.
+pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> Result<(), Failure> {
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let spec = file.expanded(&shelf.default_version().parse()?);
-    start(cx, &shelf, &Asked::File(file, spec), how)
+    let folder = path.parent().unwrap_or(path);
+    start(cx, &shelf, &Asked::File(file, spec), folder, how)
 }
 
-/// Everything that was asked for is checked before anything is looked at, and that before anything is changed.
-fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, how: &How) -> Result<(), Failure> {
+/// Everything that was asked for is checked before anything is looked at, and that before anything is changed. Files
+/// that the spec names are looked for from `folder`.
+fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) -> Result<(), Failure> {
     let problems = asked.problems(&this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
     shelf.check(&bundle_for(asked.spec()))?;
+    let cni = asked.spec().network.cni.manifest().map(|path| file::read(&folder.join(path))).transpose()?;
     cx.require_root()?;
-    let spec = match cx.store.load(&cx.name)? {
-        Some(known) => asked.merged_into(cx, &known)?,
-        None => asked.spec().clone(),
+    let spec = if let Some(known) = cx.store.load(&cx.name)? {
+        asked.merged_into(cx, &known)?
+    } else {
+        let mut spec = asked.spec().clone();
+        spec.hand_over_primary(&[]);
+        spec
     };
     if spec.primary().power == WantedPower::Stopped {
         return Err(FileError::NothingToStart { cluster: cx.name.clone() }.into());
@@ -80,7 +88,9 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, how: &How) -> Result<(), Fai
         return dry_run(cx, &spec, &how.wait);
     }
     cx.heed_signals()?;
+    prepare::warn(cx, &spec);
     let bundle = shelf.ensure(&bundle_for(&spec), cx.screen.reporter())?.bundle.manifest.digest;
+    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new())?;
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
@@ -92,9 +102,21 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, how: &How) -> Result<(), Fai
     } else {
         // Two new clusters must not choose the same ranges: until ours are saved, others wait.
         let _alone = cx.store.hand_out_alone()?;
-        let cluster = new_cluster(cx, spec, bundle)?;
-        cx.store.save(&cluster)?;
-        cluster
+        let made = new_cluster(cx, spec, bundle).and_then(|mut cluster| {
+            cluster.handed_out.bundles = bundles;
+            cluster.handed_out.cni = match cluster.spec.network.cni {
+                Cni::Flannel => Some(flannel_manifest(&cluster)),
+                _ => cni,
+            };
+            prepare::check_others(cx, &cluster)?;
+            cx.store.save(&cluster)?;
+            Ok(cluster)
+        });
+        if made.is_err() {
+            // Else the lock would be all there is of it.
+            cx.store.remove(&cx.name)?;
+        }
+        made?
     };
     if asked.sizes_given() {
         warn_of_sizes_that_wait(cx, &cluster);
@@ -137,23 +159,18 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
     let network = &spec.network;
     let subnet = network.subnet.or_else(|| network.choose_subnet(&others));
     let pod_subnet = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others));
-    let mut handed_out = HandedOut {
+    let handed_out = HandedOut {
         subnet: subnet.ok_or_else(|| none_left("nodes"))?,
         pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
         nodes: BTreeMap::new(),
         highest: 0,
         bundle,
+        bundles: BTreeMap::new(),
+        cni: None,
     };
-    hand_out(&mut handed_out, &spec)?;
-    Ok(Cluster { spec, handed_out })
-}
-
-/// Numbers for the nodes that have none yet.
-fn hand_out(handed_out: &mut HandedOut, spec: &ClusterSpec) -> Result<(), Failure> {
-    for node in &spec.nodes {
-        handed_out.hand_out(&node.name, spec.network.node_pod_prefix).ok_or(SpecError::NoAddressLeft)?;
-    }
-    Ok(())
+    let mut cluster = Cluster { spec, handed_out };
+    cluster.hand_out()?;
+    Ok(cluster)
 }
 
 fn warn_of_sizes_that_wait(cx: &Cx, cluster: &Cluster) {

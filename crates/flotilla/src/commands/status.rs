@@ -1,5 +1,6 @@
 //! `flotilla status`
 
+mod etcd;
 mod shape;
 
 use std::process::ExitCode;
@@ -36,21 +37,30 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         nodes.push(status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?);
     }
+    let etcd = etcd::status_of(cx, &cluster, &machines);
     let bits = nodes.iter().fold(0, |bits, node| bits | node.exit_bits());
     if cx.screen.is_json() {
         match (args.layout, nodes.as_slice()) {
-            (LayoutArg::Cluster, _) => cx.screen.json(&ClusterStatus::of(cx.name.as_ref(), &nodes)),
+            (LayoutArg::Cluster, _) => {
+                let virtual_ip = cluster.virtual_ip();
+                cx.screen.json(&ClusterStatus::of(cx.name.as_ref(), &nodes, virtual_ip, etcd));
+            }
             // As minikube has it, and scripts know it.
             (LayoutArg::Nodes, [only]) => cx.screen.json(only),
             (LayoutArg::Nodes, several) => cx.screen.json(&several),
         }
-    } else {
-        for node in &nodes {
-            match &args.format {
-                Some(template) => cx.screen.line(&fill_in(template, node)?),
-                None => cx.screen.line(&node.text()),
-            }
+        return Ok(ExitCode::from(bits));
+    }
+    for node in &nodes {
+        match &args.format {
+            Some(template) => cx.screen.line(&fill_in(template, node)?),
+            // A cluster of one node looks as minikube's does.
+            None if cluster.spec.nodes.len() == 1 => cx.screen.line(&node.text()),
+            None => cx.screen.line(&node.full_text(cluster.virtual_ip())),
         }
+    }
+    if let Some(etcd) = etcd.filter(|_| args.format.is_none() && only.is_none()) {
+        cx.screen.line(&etcd.text());
     }
     Ok(ExitCode::from(bits))
 }
@@ -63,7 +73,8 @@ fn status_of(
 ) -> Result<NodeStatus, EngineError> {
     let engine = cx.engine();
     let is_control_plane = node.spec.role == Role::ControlPlane;
-    let mut status = NodeStatus::stopped(node.spec.name.as_ref(), is_control_plane);
+    let is_primary = cluster.spec.primary().name == node.spec.name;
+    let mut status = NodeStatus::stopped(node, is_primary);
     let Some(machine) = machine else { return Ok(status) };
     status.host = "Running";
     let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]);
@@ -72,26 +83,32 @@ fn status_of(
         status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
         return Ok(status);
     }
-    let (state, kubelet, access) = cx.wait(async {
+    let address = cluster.virtual_ip().to_string();
+    let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]);
+    let (state, kubelet, access, held) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
             machine.exec().run(kubelet),
             engine.bootstrapper.access(cluster, machine),
+            machine.exec().run(holds),
         )
     });
+    status.virtual_ip = held.is_ok_and(|held| !held.text().is_empty());
     status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
     status.api_server = match state {
         KubernetesState::Silent => "Stopped",
         KubernetesState::Paused => "Paused",
         KubernetesState::Partial | KubernetesState::Complete => "Running",
     };
-    let kubeconfig = match access? {
-        Some(access) => Some(cx.kubeconfig().state(cluster.name(), &access)?),
-        None => None,
+    let is_configured = match access? {
+        Some(access) if cluster.spec.control_planes().count() > 1 => {
+            cx.kubeconfig().leads_to(cluster.name(), &access)?
+        }
+        Some(access) => {
+            matches!(cx.kubeconfig().state(cluster.name(), &access)?, State::Same { .. })
+        }
+        None => false,
     };
-    status.kubeconfig = match kubeconfig {
-        Some(State::Same { .. }) => "Configured",
-        _ => "Misconfigured",
-    };
+    status.kubeconfig = if is_configured { "Configured" } else { "Misconfigured" };
     Ok(status)
 }

@@ -1,7 +1,7 @@
 //! `flotilla update-context`
 
-use flotilla_engine::EngineError;
-use flotilla_engine::port::Kubeconfig;
+use flotilla_engine::port::{ApiAccess, Kubeconfig};
+use flotilla_engine::{Cluster, EngineError};
 use serde_json::json;
 
 use crate::cluster::Cx;
@@ -9,13 +9,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let engine = cx.engine();
-    let primary = &cluster.spec.primary().name;
-    let machine = cx.wait(engine.machine(&cx.name, primary))?;
-    let access =
-        cx.wait(engine.bootstrapper.access(&cluster, machine.as_ref())).map_err(EngineError::from)?;
-    let not_running = || EngineError::NotRunning { cluster: cx.name.clone(), node: primary.clone() };
-    let access = access.ok_or_else(not_running)?;
+    let access = cx.wait(access(cx, &cluster))?;
     let changed = cx.kubeconfig().put(&cx.name, &access)?;
     let path = cx.kubeconfig().file(&cx.name).path().display().to_string();
     let value = json!({"name": cx.name.as_ref(), "changed": changed.is_yes(), "kubeconfig": path});
@@ -28,4 +22,20 @@ pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// By the first control plane that is on and has it.
+async fn access(cx: &Cx<'_>, cluster: &Cluster) -> Result<ApiAccess, EngineError> {
+    let engine = cx.engine();
+    for node in cluster.spec.control_planes() {
+        let machine = match engine.machine(&cx.name, &node.name).await {
+            Err(EngineError::NotRunning { .. }) => continue,
+            machine => machine?,
+        };
+        if let Some(access) = engine.bootstrapper.access(cluster, machine.as_ref()).await? {
+            return Ok(access);
+        }
+    }
+    let node = cluster.spec.primary().name.clone();
+    Err(EngineError::NotRunning { cluster: cx.name.clone(), node })
 }

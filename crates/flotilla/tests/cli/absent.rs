@@ -13,7 +13,7 @@ fn a_cluster_that_is_not_there_is_an_error_with_a_way_out() {
         return;
     }
     let home = home();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 28] = [
         &["status"],
         &["stop"],
         &["pause"],
@@ -24,6 +24,24 @@ fn a_cluster_that_is_not_there_is_an_error_with_a_way_out() {
         &["logs"],
         &["ip"],
         &["update-context"],
+        &["cp", "file", "/tmp/file"],
+        &["node", "add"],
+        &["node", "start", "m02"],
+        &["node", "stop", "m02"],
+        &["node", "delete", "m02"],
+        &["node", "update", "m02", "--labels", "a=b"],
+        &["node", "list"],
+        &["node", "status", "m02"],
+        &["node", "ip", "m02"],
+        &["node", "ssh", "m02", "--", "true"],
+        &["node", "logs", "m02"],
+        &["node", "cp", "m02", "file", "/tmp/file"],
+        &["node", "pause", "m02"],
+        &["node", "unpause", "m02"],
+        &["etcd", "status"],
+        &["etcd", "snapshot", "save", "file"],
+        &["etcd", "snapshot", "restore", "file"],
+        &["recover"],
     ];
     let told = "\
 status: 85

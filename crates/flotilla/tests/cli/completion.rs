@@ -10,7 +10,17 @@ fn each_shell_gets_a_script_that_knows_the_commands() {
     let home = home();
     for shell in ["bash", "zsh", "fish"] {
         let script = home.run(["completion", shell]).success().stdout;
-        for word in ["start", "update-context", "bundle", "verify", "kubernetes-version", "profile"] {
+        for word in [
+            "start",
+            "update-context",
+            "bundle",
+            "verify",
+            "kubernetes-version",
+            "profile",
+            "unpause",
+            "cp",
+            "publish",
+        ] {
             assert!(script.contains(word), "{shell}: no {word}");
         }
     }

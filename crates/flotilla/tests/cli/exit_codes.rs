@@ -45,7 +45,7 @@ fn codes_in(path: &Path) -> Vec<Code> {
             || piece == "INTERRUPTED"
     };
     let code = |pair: &[&str]| {
-        let after = pair[1].strip_prefix(", ")?;
+        let after = pair[1].strip_prefix(',')?.trim_start();
         let after = after.strip_prefix("exit_status: ").unwrap_or(after);
         let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
         (is_name(pair[0]) && !digits.is_empty()).then(|| (pair[0].to_owned(), digits))

@@ -39,13 +39,17 @@ fn write(home: &Home, rest: &str) {
 
 /// The same, where the cluster is there, stopped; none for who may not look at it.
 fn home_with_cluster(rest: &str) -> Option<Home> {
+    home_with_known(KNOWN, rest)
+}
+
+fn home_with_known(known: &str, rest: &str) -> Option<Home> {
     if !may_be_root() {
         return None;
     }
     let home = home_with(rest);
     let folder = home.state().join("clusters/demo");
     fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("cluster.yaml"), KNOWN).expect("a file in the home");
+    fs::write(folder.join("cluster.yaml"), known).expect("a file in the home");
     fs::write(folder.join("state.json"), STATE).expect("a file in the home");
     Some(home)
 }
@@ -59,7 +63,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     ----- stdout -----
     ----- stderr -----
     error[MK_CONFIG]: 2 things are wrong with what was asked for
-        cluster.yaml:5:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints; did you mean `memory`?
+        cluster.yaml:5:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
         cluster.yaml:6:9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
     "#);
     for command in ["start", "apply"] {
@@ -231,7 +235,6 @@ fn what_cannot_change_is_refused_before_anything_is_touched() {
     error[MK_CONFLICT]: cluster demo cannot be changed like that; nothing was touched
         ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
         ~ network.subnet 10.213.77.0/24 -> 10.213.78.0/24 (cannot change once it is made)
-        - node demo (cannot go: the cluster is made from it)
     hint: delete it first with `flotilla delete -p demo`, or give the file another name
     ");
     let kept = fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap();
@@ -258,6 +261,7 @@ fn an_exported_cluster_is_as_its_file_says() {
       nodePodPrefix: 24
       serviceSubnet: 10.96.0.0/12
       dnsDomain: cluster.local
+      cni: flotilla
     nodes:
     - name: demo
       role: control-plane
@@ -279,6 +283,37 @@ fn an_exported_cluster_is_as_its_file_says() {
     demo is as exported.yaml says: nothing to do
     ----- stderr -----
     ");
+}
+
+#[test]
+fn what_a_node_has_of_its_own_is_exported_and_only_some_of_it_can_change() {
+    let own = "\
+kubernetesVersion: v1.36.4, extraConfig: [kubelet.v=4], featureGates: {A: true}, kubelet: {maxPods: 50}, \
+mounts: ['/usr/share:/mnt:ro'], ports: ['8080:80'], labels: {a: b}, taints: ['c:NoSchedule'], power: stopped";
+    let known = KNOWN.replace("memory: 1g, power: stopped", own);
+    let nodes = "\
+kubernetesVersion: v1.35.0, featureGates: {A: false}, kubelet: {maxPods: 51}, mounts: ['/usr/share:/mnt'], \
+ports: ['8080:80', '8081:80'], labels: {a: c}, state: stopped";
+    let rest = format!("nodes: [{{state: stopped}}, {{{nodes}}}]");
+    let Some(home) = home_with_known(&known, &rest) else { return };
+    let exported = home.run(["export", "-p", "demo"]).success();
+    fs::write(home.path().join("exported.yaml"), &exported.stdout).unwrap();
+    assert_eq!(home.run(["diff", "-f", "exported.yaml"]).success().stdout, "");
+    assert_snapshot!(home.run(["diff", "-f", "cluster.yaml"]), @"
+    status: 1
+    ----- stdout -----
+    ~ node demo-m02: labels a=b -> a=c
+    ~ node demo-m02: taints c:NoSchedule -> (none)
+    ~ node demo-m02: kubernetesVersion v1.36.4 -> v1.35.0 (cannot change once it is made: delete the node and add it anew)
+    ~ node demo-m02: extraConfig kubelet.v=4 -> (none) (cannot change once it is made: delete the node and add it anew)
+    ~ node demo-m02: featureGates A=true -> A=false (cannot change once it is made: delete the node and add it anew)
+    ~ node demo-m02: kubelet maxPods=50 -> maxPods=51 (cannot change once it is made: delete the node and add it anew)
+    ~ node demo-m02: mounts /usr/share:/mnt:ro -> /usr/share:/mnt
+    ~ node demo-m02: ports 8080:80 -> 8080:80,8081:80
+    ----- stderr -----
+    ");
+    let refused = home.run(["apply", "-f", "cluster.yaml", "--yes"]);
+    assert_eq!((refused.status, refused.stderr.matches("delete the node and add it anew").count()), (11, 4));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use insta::assert_snapshot;
 use super::home;
 
 /// Every command, as it is typed.
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 48] = [
     &[],
     &["start"],
     &["status"],
@@ -20,14 +20,25 @@ const COMMANDS: [&[&str]; 37] = [
     &["node", "start"],
     &["node", "stop"],
     &["node", "delete"],
+    &["node", "update"],
     &["node", "list"],
     &["node", "status"],
     &["node", "ip"],
     &["node", "ssh"],
     &["node", "logs"],
+    &["node", "cp"],
+    &["node", "pause"],
+    &["node", "unpause"],
+    &["etcd"],
+    &["etcd", "status"],
+    &["etcd", "snapshot"],
+    &["etcd", "snapshot", "save"],
+    &["etcd", "snapshot", "restore"],
+    &["recover"],
     &["kubectl"],
     &["ssh"],
     &["logs"],
+    &["cp"],
     &["ip"],
     &["doctor"],
     &["update-context"],
@@ -121,9 +132,12 @@ fn without_arguments_there_is_help() {
       pause           Freeze Kubernetes; pods of your own go on
       unpause         Thaw what `pause` froze
       node            Manage the nodes of a cluster, while it runs
+      etcd            Show, save and restore what the cluster's API holds
+      recover         Bring back a control plane that has lost its majority for good
       kubectl         Run the cluster's own kubectl against it
       ssh             Open a shell in a node, or run a command there
       logs            Show the logs of a node: kubelet, containerd, control plane
+      cp              Copy files and folders into a node, out of it, or from node to node
       ip              Print the address of a node
       doctor          Check what this host lacks or has in the way, and tell the cure
       update-context  Make the cluster the current context of your kubeconfig again
@@ -163,7 +177,13 @@ fn short_help_of_start() {
       -f, --file <FILE>
               File that describes the cluster; `-` is standard input
       -n, --nodes <N>
-              How many nodes: one control plane, the others workers [default: 1]
+              How many nodes, control planes included; the others are workers [default: 1]
+          --control-planes <N>
+              How many control planes; three bear the loss of one [default: 1]
+          --ha
+              Three control planes
+          --taint-control-planes
+              Let only pods come to control planes that tolerate it
           --cpus <N>
               Processors of the node: a number, `max` or `no-limit` [default: no-limit]
       -m, --memory <SIZE>
@@ -178,6 +198,15 @@ fn short_help_of_start() {
               Addresses of the nodes [default: a free /24 of 10.213.0.0/16]
           --pod-subnet <CIDR>
               Addresses of the pods [default: a free one of 10.244.0.0/16, 10.245.0.0/16, …]
+          --node-pod-prefix <PREFIX>
+              Size of each node's range of pod addresses, as a prefix [default: 24]
+          --cni <NAME|PATH>
+              Pod network: flotilla, none (you install one), flannel, or a manifest's path [default:
+              flotilla] [alias: --cni-plugin]
+          --mount <SRC:DST[:ro]>
+              Folder of this host to show in every node; may be repeated
+          --port <[IP:]HOST:NODE[/udp]>
+              Port of this host that leads to the control plane; may be repeated [alias: --ports]
           --service-cluster-ip-range <CIDR>
               Addresses of the services [default: 10.96.0.0/12]
           --dns-domain <DOMAIN>
@@ -213,6 +242,7 @@ fn short_help_of_start() {
     Examples:
       flotilla start                                a cluster named flotilla
       flotilla start --nodes 3                      one control plane, two workers
+      flotilla start --ha --nodes 4                 three control planes, a worker
       flotilla start -f cluster.yaml                as a file describes it
       flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded
       flotilla start --extra-config kubelet.max-pods=50

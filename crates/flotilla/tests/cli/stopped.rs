@@ -8,33 +8,37 @@ use insta::assert_snapshot;
 
 use super::{home, may_be_root};
 
-const SPEC: &str = "\
+const HEAD: &str = "\
 apiVersion: flotilla.dev/v1
 kind: Cluster
 name: demo
 kubernetesVersion: v1.37.1
 nodes:
-- name: demo
-  role: control-plane
-  power: stopped
 ";
-const STATE: &str = r#"{
-    "subnet": "10.213.77.0/24",
-    "podSubnet": "10.254.0.0/16",
-    "nodes": {"demo": 1},
-    "bundle": "deef2ae31254f1becf5f184baaebb37bfde5a02e07a78a7ca7450d5ae24cf740"
-}"#;
 
-/// A home with a stopped cluster; none for who may not look at it.
+/// A home with a stopped cluster of one node; none for who may not look at it.
 fn stopped_home() -> Option<Home> {
+    home_with("- name: demo\n  role: control-plane\n  power: stopped\n", &["demo"])
+}
+
+/// A home with the cluster demo that has these nodes, and no machine of any.
+pub(super) fn home_with(spec: &str, nodes: &[&str]) -> Option<Home> {
     if !may_be_root() {
         return None;
     }
     let home = home();
     let folder = home.state().join("clusters/demo");
+    let numbers: serde_json::Map<_, _> =
+        nodes.iter().map(|node| (*node).to_owned()).zip((1..).map(Into::into)).collect();
+    let state = serde_json::json!({
+        "subnet": "10.213.77.0/24",
+        "podSubnet": "10.254.0.0/16",
+        "nodes": numbers,
+        "bundle": "deef2ae31254f1becf5f184baaebb37bfde5a02e07a78a7ca7450d5ae24cf740"
+    });
     fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("cluster.yaml"), SPEC).expect("a file");
-    fs::write(folder.join("state.json"), STATE).expect("a file");
+    fs::write(folder.join("cluster.yaml"), format!("{HEAD}{spec}")).expect("a file");
+    fs::write(folder.join("state.json"), state.to_string()).expect("a file");
     Some(home)
 }
 
@@ -62,7 +66,11 @@ fn status_says_so_in_every_form() {
       "Kubelet": "Stopped",
       "APIServer": "Stopped",
       "Kubeconfig": "Stopped",
-      "Worker": false
+      "Worker": false,
+      "IP": "10.213.77.2",
+      "Primary": true,
+      "VirtualIP": false,
+      "Taints": ""
     }
     ----- stderr -----
     "#);
@@ -81,7 +89,7 @@ fn status_says_so_in_every_form() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .Host, .Kubeconfig, .Kubelet, .Name, .Worker
+    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .Primary, .Taints, .VirtualIP, .Worker
     "#);
 }
 
@@ -114,13 +122,31 @@ fn its_address_is_known() {
 #[test]
 fn what_needs_a_running_node_says_so() {
     let Some(home) = stopped_home() else { return };
-    for command in ["ssh", "logs", "kubectl", "pause", "unpause", "update-context"] {
-        let ran = home.run([command, "-p", "demo"]);
-        assert_eq!((ran.status, ran.stdout.as_str()), (83, ""), "{command} {ran}");
+    let commands: [&[&str]; 16] = [
+        &["ssh"],
+        &["logs"],
+        &["kubectl"],
+        &["pause"],
+        &["unpause"],
+        &["update-context"],
+        &["cp", "file", "/tmp/file"],
+        &["node", "add"],
+        &["node", "ssh", "demo", "--", "true"],
+        &["node", "logs", "demo"],
+        &["node", "cp", ":/tmp/file", "file"],
+        &["node", "cp", "demo", "file", "/tmp/file"],
+        &["node", "pause", "demo"],
+        &["node", "unpause", "demo"],
+        &["worker", "create", "m07"],
+        &["worker", "ssh"],
+    ];
+    for command in commands {
+        let ran = home.run(["-p", "demo"].iter().chain(command));
+        assert_eq!((ran.status, ran.stdout.as_str()), (83, ""), "{command:?} {ran}");
         assert_eq!(
             ran.stderr,
             "error[GUEST_NOT_RUNNING]: node demo is not running\nhint: start it with `flotilla start -p demo`\n",
-            "{command}"
+            "{command:?}"
         );
     }
 }

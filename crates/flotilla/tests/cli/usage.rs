@@ -77,3 +77,57 @@ fn an_unknown_format_is_refused() {
     For more information, try '--help'.
     ");
 }
+
+#[test]
+fn a_command_for_a_node_stands_behind_two_dashes() {
+    assert_snapshot!(home().run(["node", "ssh", "m02", "ls"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: unexpected argument 'ls' found
+
+    Usage: flotilla node ssh [OPTIONS] [NAME] [-- <COMMAND>...]
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_copy_has_two_ends() {
+    assert_snapshot!(home().run(["cp", "file"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <[NODE:]DST>
+
+    Usage: flotilla cp <[NODE:]SRC> <[NODE:]DST>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(home().run(["node", "cp", "file"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: 2 values required by '<NAME> <SRC> [DST]...'; only 1 was provided
+
+    Usage: flotilla node cp [OPTIONS] [NAME] <SRC> <DST>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn one_node_is_paused_by_its_name() {
+    assert_snapshot!(home().run(["node", "pause"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <NAME>
+
+    Usage: flotilla node pause <NAME>
+
+    For more information, try '--help'.
+    ");
+}

@@ -2,6 +2,8 @@
 
 #[path = "lab/cluster.rs"]
 mod cluster;
+#[path = "lab/kill.rs"]
+mod kill;
 #[path = "lab/terminal.rs"]
 mod terminal;
 
@@ -17,6 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use cluster::{Cluster, PATIENCE, feed, wait_until};
+pub(crate) use kill::{At, kill_at};
 pub(crate) use terminal::Terminal;
 
 /// The Kubernetes version that everything is tried with: the default one.

@@ -3,20 +3,34 @@
 //! As in [`crate::cluster`], the parts of a test share a cluster. Here they go on from each other where that saves the
 //! making of a node: what a part leaves is what the next one's name speaks of.
 
+#[path = "nodes/crowd.rs"]
+mod crowd;
+#[path = "nodes/examples.rs"]
+mod examples;
 #[path = "nodes/failure.rs"]
 mod failure;
+#[path = "nodes/file.rs"]
+mod file;
+#[path = "nodes/flannel.rs"]
+mod flannel;
 #[path = "nodes/fleet.rs"]
-mod fleet;
+pub(crate) mod fleet;
 #[path = "nodes/life.rs"]
 mod life;
 #[path = "nodes/network.rs"]
 mod network;
+#[path = "nodes/others.rs"]
+mod others;
+#[path = "nodes/own.rs"]
+mod own;
 #[path = "nodes/placement.rs"]
 mod placement;
 #[path = "nodes/removal.rs"]
 mod removal;
 #[path = "nodes/turmoil.rs"]
 mod turmoil;
+#[path = "nodes/update.rs"]
+mod update;
 
 use std::fs;
 
@@ -68,7 +82,7 @@ fn nodes_come_and_go_while_the_cluster_runs() {
         ("a stopped node returns as it was", life::a_stopped_node_returns_as_it_was),
         ("drained, its pods move; started, it takes pods again", life::a_drained_node_returns),
         ("the pods of a killed node come back elsewhere", failure::a_killed_node_is_missed_and_healed),
-        ("after a reboot all nodes are back", failure::after_a_reboot_all_nodes_are_back),
+        ("after a reboot all four nodes are back", failure::after_a_reboot_all_four_nodes_are_back),
         ("a budget holds a node back, unless forced", removal::a_budget_holds_a_node_back),
         ("a node of the same name is a new one", removal::a_node_of_the_same_name_is_new),
         ("numbers are not given twice", removal::numbers_are_not_given_twice),
@@ -76,4 +90,93 @@ fn nodes_come_and_go_while_the_cluster_runs() {
         ("without the API a node can be deleted", removal::without_the_api_a_node_can_be_deleted),
     ];
     run(&cluster, parts);
+}
+
+#[test]
+#[ignore = "needs root and two bundles"]
+fn every_node_is_as_it_was_asked_for() {
+    let cluster = Cluster::new(lab::real_home(), "tn-own");
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
+    let before = HostState::take(&cluster);
+    cluster.start(&[]);
+    fleet::run_on(&cluster);
+    let parts: &[Part] = &[
+        ("an older node is one of the cluster", own::an_older_node_is_one_of_the_cluster),
+        ("a node's name is its own in all clusters", own::a_nodes_name_is_its_own_in_all_clusters),
+        ("a node is added with all that there is", own::a_node_is_added_with_all_that_there_is),
+        ("its bundle and settings are its own", own::its_bundle_and_settings_are_its_own),
+        ("folders of the host are in it", own::folders_of_the_host_are_in_it),
+        ("ports of the host lead to it", own::ports_of_the_host_lead_to_it),
+        ("a port that is taken is refused", own::a_port_that_is_taken_is_refused),
+        ("files are copied there and back", update::files_are_copied_there_and_back),
+        ("one node is paused", update::one_node_is_paused),
+        ("labels and taints change live", update::labels_and_taints_change_live),
+        ("ports change live", update::ports_change_live),
+        ("its size changes with a restart", update::its_size_changes_with_a_restart),
+        ("restarted, it has its folders", own::folders_of_the_host_are_in_it),
+        ("restarted, it has its ports", own::ports_of_the_host_lead_to_it),
+        ("deleted, its ports are gone", own::deleted_its_ports_are_gone),
+    ];
+    run(&cluster, parts);
+    cluster.succeed(&["delete"]);
+    before.assert_unchanged(&cluster, "nodes with things of the host");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_running_cluster_follows_its_file() {
+    let cluster = Cluster::new(lab::real_home(), "tn-file");
+    file::start(&cluster);
+    let parts: &[Part] = &[
+        ("settings of a kubelet are its own", file::settings_of_a_kubelet_are_its_own),
+        ("nodes are added, changed and resized", file::nodes_are_added_changed_and_resized),
+        ("nodes are stopped and removed", file::nodes_are_stopped_and_removed),
+        ("what is exported is what is there", file::what_is_exported_is_what_is_there),
+    ];
+    run(&cluster, parts);
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn twelve_small_workers_run_at_once() {
+    let cluster = Cluster::new(lab::real_home(), "tn-crowd");
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
+    let before = HostState::take(&cluster);
+    crowd::run_on_every_node(&cluster);
+    cluster.succeed(&["delete"]);
+    before.assert_unchanged(&cluster, "thirteen nodes");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_network_can_be_flannels() {
+    let cluster = Cluster::new(lab::real_home(), "tn-flannel");
+    flannel::start(&cluster, &[cluster.name.clone(), fleet::worker(&cluster, 2)]);
+    fleet::run_on(&cluster);
+    let parts: &[Part] = &[
+        (
+            "pods of other nodes are behind flannel's link",
+            flannel::pods_of_other_nodes_are_behind_flannels_link,
+        ),
+        ("pod ranges are the nodes' own", network::pod_ranges_are_the_nodes_own),
+        ("every pod reaches every other", network::every_pod_reaches_every_other),
+        ("a service is reached from every node", network::a_service_is_reached_from_every_node),
+        ("names are asked for by UDP from every node", network::udp_crosses_nodes),
+        ("stopped and started, it is back", flannel::stopped_and_started_it_is_back),
+    ];
+    run(&cluster, parts);
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn the_network_can_be_left_to_the_person() {
+    let cluster = Cluster::new(lab::real_home(), "tn-bare");
+    let parts: &[Part] = &[
+        ("without a network nodes are not ready", others::without_a_network_nodes_are_not_ready),
+        ("with one made by hand they are", others::with_one_made_by_hand_they_are),
+        ("every pod reaches every other", network::every_pod_reaches_every_other),
+    ];
+    run(&cluster, parts);
+    cluster.succeed(&["delete"]);
+    others::a_manifest_is_applied(&cluster);
 }

@@ -15,6 +15,8 @@ pub(crate) enum FileError {
     Impossible { cluster: ClusterName, changes: Vec<String> },
     #[error("cluster {cluster} is there already, and is not as the file says")]
     Differs { cluster: ClusterName, changes: Vec<String> },
+    #[error("labels and taints are changed in the running cluster, and {cluster} is to be stopped")]
+    Asleep { cluster: ClusterName },
     #[error("there is no terminal to ask on whether that is to be done")]
     NobodyToAsk,
     #[error("the file wants cluster {cluster} stopped: there is nothing to start")]
@@ -35,7 +37,10 @@ impl Explain for FileError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
             Self::Read { .. } | Self::TooLong { .. } => ("MK_CONFIG", 18),
-            Self::OtherCluster { .. } | Self::NobodyToAsk | Self::NothingToStart { .. } => ("MK_USAGE", 14),
+            Self::OtherCluster { .. }
+            | Self::Asleep { .. }
+            | Self::NobodyToAsk
+            | Self::NothingToStart { .. } => ("MK_USAGE", 14),
             Self::Impossible { .. } | Self::Differs { .. } => ("MK_CONFLICT", 11),
         };
         Code { name, exit_status }
@@ -50,6 +55,9 @@ impl Explain for FileError {
             }
             Self::Differs { .. } => vec!["change it with `flotilla apply -f FILE`".into()],
             Self::NobodyToAsk => vec!["give --yes to do it, or --dry-run to see it".into()],
+            Self::Asleep { cluster } => {
+                vec![format!("start it first with `flotilla start{}`", profile_flag(cluster))]
+            }
             Self::NothingToStart { .. } => vec!["let at least the control plane run".into()],
             Self::Read { .. } | Self::TooLong { .. } => Vec::new(),
         }

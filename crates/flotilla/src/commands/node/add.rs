@@ -1,28 +1,34 @@
 //! `flotilla node add`
 
+use std::collections::BTreeSet;
+
+use flotilla_engine::port::Power;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
-use flotilla_spec::quantity::parse_disk;
 use flotilla_spec::{NodeName, NodeSpec, Role};
 use serde_json::json;
 
-use crate::args::NodeAddArgs;
-use crate::cluster::{Cx, this_host};
+use super::settings::{Of, Settings};
+use crate::args::{NodeAddArgs, NodeMakingArgs};
+use crate::cluster::{Cx, prepare, this_host};
+use crate::commands::start::request::{all_parsed, parsed};
 use crate::commands::start::wait;
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
-    let node = wanted(args)?;
+    let wanted = Wanted::parse(cx, args)?;
     cx.cluster()?;
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let added = add(cx, &mut cluster, args, &node)?;
+    super::control_plane_is_to_run(&cluster)?;
+    let added = add(cx, &mut cluster, &wanted)?;
     let problems = cluster.spec.check(&this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
-    cx.store.save(&cluster)?;
+    prepare::warn(cx, &cluster.spec);
+    prepare::save(cx, &mut cluster)?;
     cx.wait(cx.engine().start(&cluster, &wait::default()))?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
@@ -30,50 +36,129 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was typed, as the spec of a node without a name.
-fn wanted(args: &NodeAddArgs) -> Result<NodeSpec, Failure> {
-    let settings = &args.settings;
-    let placeholder: NodeName = "node".parse()?;
-    let mut node = NodeSpec::plain(placeholder, Role::Worker);
-    if let Some(cpus) = &settings.cpus {
-        node.cpus = cpus.parse()?;
+/// What was typed.
+struct Wanted {
+    /// None: one that is free.
+    names: Vec<Option<NodeName>>,
+    /// But for its name.
+    node: NodeSpec,
+}
+
+impl Wanted {
+    /// Reads every argument and tells of all that are wrong at once.
+    fn parse(cx: &Cx, args: &NodeAddArgs) -> Result<Self, Failure> {
+        let mut problems = Vec::new();
+        let given = args.node.as_deref().or(args.name.as_deref());
+        let typed = |text: &str| NodeName::typed(&cx.name, text);
+        let names = (1..=args.count).map(|number| {
+            let name = given
+                .map(|given| if args.count > 1 { format!("{given}-{number}") } else { given.to_owned() });
+            parsed(&mut problems, name.as_deref(), typed)
+        });
+        let names = names.collect();
+        let role = if args.control_plane { Role::ControlPlane } else { Role::Worker };
+        // Each node gets its own in the end.
+        let mut node = NodeSpec::plain(NodeName::default_for(&cx.name, 1), role);
+        let settings = Settings::parse(&args.settings, Of::NewNode, &mut problems);
+        settings.apply_to(&mut node)?;
+        make(&mut node, &args.making, &mut problems);
+        if problems.is_empty() { Ok(Self { names, node }) } else { Err(EngineError::Spec(problems).into()) }
     }
-    if let Some(memory) = &settings.memory {
-        node.memory = memory.parse()?;
+}
+
+/// What a node is made with.
+fn make(node: &mut NodeSpec, args: &NodeMakingArgs, problems: &mut Vec<SpecError>) {
+    // No kubelet may be newer than its cluster: the newest that it can have is the cluster's.
+    let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
+    node.kubernetes_version = parsed(problems, version, str::parse);
+    node.bundle.clone_from(&args.bundle);
+    node.extra_config = all_parsed(problems, &args.extra_config);
+    node.feature_gates = parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default();
+    let runtime = args.container_runtime.as_deref().unwrap_or_default();
+    if !["", "containerd"].contains(&runtime) {
+        problems.push(SpecError::ContainerRuntime { given: runtime.to_owned() });
     }
-    if let Some(disk) = &settings.disk_size {
-        node.disk = Some(parse_disk(disk)?);
-    }
-    if let Some(labels) = &settings.labels {
-        node.labels = labels.parse()?;
-    }
-    node.taints = settings.taints.iter().map(|taint| taint.parse()).collect::<Result<_, SpecError>>()?;
-    Ok(node)
 }
 
 /// Puts the nodes into the spec and hands out their numbers. Gives their names.
-fn add(
-    cx: &Cx,
-    cluster: &mut Cluster,
-    args: &NodeAddArgs,
-    node: &NodeSpec,
-) -> Result<Vec<NodeName>, Failure> {
-    let given = args.node.as_ref().or(args.name.as_ref());
+fn add(cx: &Cx, cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>, Failure> {
+    let unfinished = unfinished(cx, cluster, wanted)?;
     let prefix = cluster.spec.network.node_pod_prefix;
-    let mut added = Vec::new();
-    for count in 1..=args.count.max(1) {
-        let next = cluster.handed_out.next_number(prefix).ok_or(SpecError::NoAddressLeft)?;
-        let name: NodeName = match given {
-            None => NodeName::default_for(&cx.name, next),
-            Some(name) if args.count > 1 => format!("{name}-{count}").parse()?,
-            Some(name) => name.parse()?,
-        };
-        cluster.spec.nodes.push(NodeSpec { name: name.clone(), ..node.clone() });
-        if cluster.handed_out.nodes.contains_key(&name) {
-            return Err(SpecError::DuplicateNode { name }.into());
+    let mut added: Vec<NodeName> = Vec::new();
+    for name in &wanted.names {
+        let left = unfinished.iter().find(|left| match name {
+            Some(name) => name == *left,
+            None => left.short(&cx.name) != left.as_ref() && !added.contains(left),
+        });
+        if let Some(left) = left {
+            added.push(left.clone());
+            continue;
         }
+        let next = cluster.handed_out.next_number(prefix).ok_or(SpecError::NoAddressLeft)?;
+        let name = name.clone().unwrap_or_else(|| free_name(cluster, next));
+        cluster.spec.nodes.push(NodeSpec { name: name.clone(), ..wanted.node.clone() });
         cluster.handed_out.hand_out(&name, prefix).ok_or(SpecError::NoAddressLeft)?;
         added.push(name);
     }
     Ok(added)
+}
+
+/// The default name of the node with that number, or the next that nobody was given.
+fn free_name(cluster: &Cluster, number: u32) -> NodeName {
+    let mut names = (number..).map(|number| NodeName::default_for(cluster.name(), number));
+    let is_free = |name: &NodeName| !cluster.spec.nodes.iter().any(|node| node.name == *name);
+    names.find(is_free).expect("there are more names than nodes")
+}
+
+/// Nodes like those that are wanted, which a killed or failed command left without having made them members: the same
+/// command again goes on with them.
+fn unfinished(cx: &Cx, cluster: &Cluster, wanted: &Wanted) -> Result<BTreeSet<NodeName>, Failure> {
+    let is_alike = |node: &&NodeSpec| **node == NodeSpec { name: node.name.clone(), ..wanted.node.clone() };
+    let alike = cluster.spec.nodes.iter().filter(is_alike).map(|node| node.name.clone());
+    let mut unfinished: BTreeSet<_> = alike.collect();
+    if unfinished.is_empty() {
+        return Ok(unfinished);
+    }
+    let observed = cx.wait(cx.engine().observe(cluster))?;
+    // One that is off may have been a member before it died. Only who names it means it.
+    let may_have_died =
+        |name: &NodeName| observed.machines.get(name).is_some_and(|machine| machine.power == Power::Off);
+    unfinished.retain(|name| {
+        let is_named = wanted.names.iter().flatten().any(|wanted| wanted == name);
+        !observed.joined.contains(name) && (is_named || !may_have_died(name))
+    });
+    Ok(unfinished)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use flotilla_engine::HandedOut;
+    use flotilla_spec::ClusterFile;
+
+    use super::*;
+
+    fn cluster(nodes: &str) -> Cluster {
+        let text = format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nnodes: [{nodes}]");
+        let spec = ClusterFile::read("a.yaml", &text).unwrap().expanded(&"v1.37.1".parse().unwrap());
+        let handed_out = HandedOut {
+            subnet: "10.213.0.0/24".parse().unwrap(),
+            pod_subnet: "10.244.0.0/16".parse().unwrap(),
+            nodes: BTreeMap::new(),
+            highest: 0,
+            bundle: String::new(),
+            bundles: BTreeMap::new(),
+            cni: None,
+        };
+        Cluster { spec, handed_out }
+    }
+
+    #[test]
+    fn a_default_name_that_somebody_was_given_is_passed_over() {
+        let cluster = cluster("{}, {name: demo-m02}, {name: demo-m05}, {name: demo-m06}");
+        for (number, name) in [(3, "demo-m03"), (5, "demo-m07"), (2, "demo-m03"), (1, "demo-m03")] {
+            assert_eq!(free_name(&cluster, number).as_ref(), name, "{number}");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! `flotilla node list`
 
+use flotilla_bundle::Shelf;
+use flotilla_engine::Cluster;
 use flotilla_engine::port::Power;
-use flotilla_spec::Role;
+use flotilla_spec::{NodeSpec, Role};
 use serde::Serialize;
 
 use crate::args::{NodeListArgs, NodeListOutput};
@@ -26,6 +28,8 @@ struct Row {
     pod_cidr: String,
     labels: String,
     taints: String,
+    mounts: String,
+    ports: String,
 }
 
 /// From the state and the machines alone: it answers also while the API does not.
@@ -42,12 +46,14 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
             },
             status: if is_on(&node.spec.name) { "Running" } else { "Stopped" },
             ip: node.address.to_string(),
-            version: cluster.spec.kubernetes_version.to_string(),
+            version: version(cx, &cluster, &node.spec),
             cpus: node.spec.cpus.to_string(),
             memory: node.spec.memory.to_string(),
             pod_cidr: node.pod_range.to_string(),
             labels: node.spec.labels.to_string(),
-            taints: node.spec.taints.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            taints: listed(&node.spec.taints),
+            mounts: listed(&node.spec.mounts),
+            ports: listed(&node.spec.ports),
             name: node.spec.name.to_string(),
         })
         .collect();
@@ -64,8 +70,10 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
             cx.screen.line(&table(&["NAME", "IP", "ROLE", "STATUS"], lines));
         }
         (None, NodeListOutput::Wide) => {
-            let heading =
-                ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY", "PODS", "LABELS", "TAINTS"];
+            let heading = [
+                "NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY", "PODS", "LABELS", "TAINTS",
+                "PORTS",
+            ];
             let lines = rows.into_iter().map(|row| {
                 vec![
                     row.name,
@@ -78,10 +86,22 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
                     row.pod_cidr,
                     row.labels,
                     row.taints,
+                    row.ports,
                 ]
             });
             cx.screen.line(&table(&heading, lines));
         }
     }
     Ok(())
+}
+
+/// The version of a node's kubelet; of one with a bundle of its own, that of the bundle.
+fn version(cx: &Cx, cluster: &Cluster, node: &NodeSpec) -> String {
+    let shelf = node.bundle.is_some().then(|| Shelf::open(cx.settings().home.clone(), cx.cancel.clone()));
+    let bundle = shelf.and_then(|shelf| shelf.ok()?.find(cluster.handed_out.bundle_of(&node.name)).ok());
+    bundle.map_or_else(|| cluster.spec.version_of(node).to_string(), |bundle| bundle.manifest.kubernetes)
+}
+
+fn listed(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

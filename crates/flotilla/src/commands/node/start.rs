@@ -1,6 +1,7 @@
 //! `flotilla node start`
 
 use flotilla_engine::port::Changed;
+use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
@@ -22,6 +23,8 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
         node.power = WantedPower::Running;
     }
+    super::control_plane_is_to_run(&cluster)?;
+    start_together(cx, &cluster)?;
     cx.store.save(&cluster)?;
     let changed = cx.wait(cx.engine().start(&cluster, &wait::default()))?;
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
@@ -32,4 +35,17 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// Control planes that were stopped together start together: some of them alone may be no majority of etcd's members,
+/// and none of them can be asked.
+fn start_together(cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
+    let stopped = cluster.spec.control_planes().find(|node| node.power == WantedPower::Stopped);
+    match stopped {
+        Some(node) if !cx.wait(cx.engine().control_plane_is_on(cluster))? => {
+            let (cluster, node) = (cx.name.clone(), node.name.clone());
+            Err(EngineError::NotRunning { cluster, node }.into())
+        }
+        _ => Ok(()),
+    }
 }

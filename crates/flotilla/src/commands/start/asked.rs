@@ -41,7 +41,14 @@ impl Asked<'_> {
                 }
                 Ok(spec)
             }
-            Self::File(file, _) => started(known, &Plan::new(cx, file, Some(known))?),
+            Self::File(file, _) => {
+                let mut spec = started(known, &Plan::new(cx, file, Some(known))?)?;
+                // All that is certain about control planes that are off is that the primary one is a member of etcd.
+                if cx.wait(cx.engine().control_plane_is_on(known))? {
+                    spec.hand_over_primary(&[]);
+                }
+                Ok(spec)
+            }
         }
     }
 
@@ -57,5 +64,12 @@ fn started(known: &Cluster, plan: &Plan) -> Result<ClusterSpec, Failure> {
     if !other.is_empty() {
         return Err(FileError::Differs { cluster: known.name().clone(), changes: other }.into());
     }
-    Ok(ClusterSpec { nodes: plan.wanted.nodes.clone(), ..known.spec.clone() })
+    let mut spec = known.spec.clone();
+    // In the order that is known: it says who is primary.
+    for node in &mut spec.nodes {
+        if let Some(wanted) = plan.wanted.nodes.iter().find(|wanted| wanted.name == node.name) {
+            node.clone_from(wanted);
+        }
+    }
+    Ok(spec)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use flotilla_engine::port::Condition;
 use flotilla_engine::{Cluster, EngineError};
@@ -11,13 +12,16 @@ use flotilla_spec::network::parse_range;
 use flotilla_spec::quantity::parse_disk;
 use flotilla_spec::{
     ApiServerSpec, ClusterName, ClusterSpec, Component, Cpus, DriverName, ExtraOption, FeatureGates,
-    KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role,
+    HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role,
 };
 
-use crate::args::{DriverArg, StartArgs};
+use crate::args::{ControlPlaneArgs, DriverArg, StartArgs};
 use crate::failure::Failure;
 
 use super::wait;
+
+/// What `--ha` means: the fewest control planes that bear the loss of one.
+const HIGHLY_AVAILABLE: u32 = 3;
 
 /// A spec, and which of it was asked for.
 #[derive(Debug)]
@@ -27,6 +31,10 @@ pub(super) struct Wanted {
     version: bool,
     /// How many nodes, if that was said.
     count: Option<u32>,
+    /// How many of them are control planes, if that was said.
+    control_planes: Option<u32>,
+    /// Whether mounts or ports were named.
+    attaches: bool,
     sizes: Sizes,
 }
 
@@ -53,6 +61,14 @@ impl Wanted {
             pod_subnet: parsed(&mut problems, args.pod_subnet.as_deref(), parse_range),
             ..NetworkSpec::default()
         };
+        if let Some(prefix) = args.node_pod_prefix {
+            network.node_pod_prefix = prefix;
+        }
+        if let Some(cni) = parsed(&mut problems, args.cni.as_deref(), str::parse) {
+            network.cni = cni;
+        }
+        let mounts: Vec<HostMount> = all_parsed(&mut problems, &args.mount);
+        let ports: Vec<HostPort> = all_parsed(&mut problems, &args.port);
         let services = args.service_cluster_ip_range.as_deref();
         if let Some(range) = parsed(&mut problems, services, parse_range) {
             network.service_subnet = range;
@@ -60,11 +76,7 @@ impl Wanted {
         if let Some(domain) = &args.dns_domain {
             network.dns_domain.clone_from(domain);
         }
-        let extra_config: Vec<ExtraOption> = args
-            .extra_config
-            .iter()
-            .filter_map(|option| parsed(&mut problems, Some(option), str::parse))
-            .collect();
+        let extra_config: Vec<ExtraOption> = all_parsed(&mut problems, &args.extra_config);
         let is_range = |option: &&ExtraOption| {
             option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR
         };
@@ -88,17 +100,23 @@ impl Wanted {
         let Some(kubernetes_version) = kubernetes_version.filter(|_| problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
         };
-        let count = args.nodes.unwrap_or(1);
-        if count == 0 {
+        if args.nodes == Some(0) {
             return Err(SpecError::NoNodes.into());
         }
-        let nodes = (1..=count)
+        let ControlPlaneArgs { control_planes, ha, taint_control_planes } = &args.control_plane;
+        let asked = if *ha { Some(HIGHLY_AVAILABLE) } else { *control_planes };
+        let control_planes = asked.unwrap_or(1);
+        let count = args.nodes.map(|count| count.max(control_planes));
+        let nodes = (1..=count.unwrap_or(control_planes))
             .map(|number| {
-                let role = if number == 1 { Role::ControlPlane } else { Role::Worker };
+                let role = if number <= control_planes { Role::ControlPlane } else { Role::Worker };
                 NodeSpec {
                     cpus: cpus.unwrap_or_default(),
                     memory: memory.unwrap_or_default(),
                     disk,
+                    mounts: mounts.clone(),
+                    // A port of the host leads to one node.
+                    ports: if number == 1 { ports.clone() } else { Vec::new() },
                     ..NodeSpec::plain(NodeName::default_for(name, number), role)
                 }
             })
@@ -113,13 +131,16 @@ impl Wanted {
             api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
             extra_config,
             feature_gates,
+            taint_control_planes: *taint_control_planes,
             nodes,
         };
         Ok(Self {
             spec,
             wait,
             version: version.is_some(),
-            count: args.nodes,
+            count,
+            control_planes: asked,
+            attaches: !args.mount.is_empty() || !args.port.is_empty(),
             sizes: Sizes { cpus, memory, disk },
         })
     }
@@ -143,6 +164,16 @@ impl Wanted {
                 network.dns_domain != plain.dns_domain && network.dns_domain != known.network.dns_domain,
             ),
             (
+                "pod prefix",
+                network.node_pod_prefix != plain.node_pod_prefix
+                    && network.node_pod_prefix != known.network.node_pod_prefix,
+            ),
+            ("pod network", network.cni != plain.cni && network.cni != known.network.cni),
+            (
+                "mounts or ports; `flotilla node update` changes them",
+                self.attaches && attachments(asked) != attachments(known),
+            ),
+            (
                 "extra configuration",
                 !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
             ),
@@ -150,6 +181,15 @@ impl Wanted {
             (
                 "number of nodes; `flotilla node add` and `node delete` change it",
                 self.count.is_some_and(|count| usize::try_from(count) != Ok(known.nodes.len())),
+            ),
+            (
+                "number of control planes; `flotilla node add --control-plane` and `node delete` change it",
+                self.control_planes
+                    .is_some_and(|count| usize::try_from(count) != Ok(known.control_planes().count())),
+            ),
+            (
+                "taint of its control planes; `flotilla apply` changes it",
+                asked.taint_control_planes && !known.taint_control_planes,
             ),
             ("API server names", !asked.api_server.is_empty() && asked.api_server != known.api_server),
         ];
@@ -171,8 +211,22 @@ impl Wanted {
     }
 }
 
+/// What of the host the primary node has.
+fn attachments(spec: &ClusterSpec) -> (&[HostMount], &[HostPort]) {
+    let primary = spec.primary();
+    (&primary.mounts, &primary.ports)
+}
+
+/// Reads each of several values.
+pub(crate) fn all_parsed<T: FromStr<Err = SpecError>>(
+    problems: &mut Vec<SpecError>,
+    texts: &[String],
+) -> Vec<T> {
+    texts.iter().filter_map(|text| parsed(problems, Some(text), str::parse)).collect()
+}
+
 /// Reads a value that was given; what is wrong with it joins the other problems.
-fn parsed<T>(
+pub(crate) fn parsed<T>(
     problems: &mut Vec<SpecError>,
     text: Option<&str>,
     parse: impl Fn(&str) -> Result<T, SpecError>,

@@ -1,7 +1,13 @@
 //! A node's status, in minikube's words and shapes.
 
+use std::net::Ipv4Addr;
+
+use flotilla_engine::Node;
+use flotilla_spec::Role;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use super::etcd::EtcdStatus;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,21 +20,35 @@ pub(super) struct NodeStatus {
     pub(super) api_server: &'static str,
     pub(super) kubeconfig: &'static str,
     worker: bool,
+    #[serde(rename = "IP")]
+    ip: String,
+    /// The control plane that is meant where none is named.
+    primary: bool,
+    /// It has the API's virtual address now.
+    #[serde(rename = "VirtualIP")]
+    pub(super) virtual_ip: bool,
+    taints: String,
 }
 
 /// What a worker has no say in.
 const IRRELEVANT: &str = "Irrelevant";
 
 impl NodeStatus {
-    pub(super) fn stopped(name: &str, is_control_plane: bool) -> Self {
+    pub(super) fn stopped(node: &Node, primary: bool) -> Self {
+        let is_control_plane = node.spec.role == Role::ControlPlane;
         let control_plane = if is_control_plane { "Stopped" } else { IRRELEVANT };
+        let taints: Vec<_> = node.spec.taints.iter().map(ToString::to_string).collect();
         Self {
-            name: name.to_owned(),
+            name: node.spec.name.to_string(),
             host: "Stopped",
             kubelet: "Stopped",
             api_server: control_plane,
             kubeconfig: control_plane,
             worker: !is_control_plane,
+            ip: node.address.to_string(),
+            primary,
+            virtual_ip: false,
+            taints: taints.join(","),
         }
     }
 
@@ -42,7 +62,7 @@ impl NodeStatus {
     }
 
     pub(super) fn text(&self) -> String {
-        let Self { name, host, kubelet, api_server, kubeconfig, worker } = self;
+        let Self { name, host, kubelet, api_server, kubeconfig, worker, .. } = self;
         if *worker {
             return format!("{name}\ntype: Worker\nhost: {host}\nkubelet: {kubelet}\n");
         }
@@ -50,6 +70,17 @@ impl NodeStatus {
             "{name}\ntype: Control Plane\nhost: {host}\nkubelet: {kubelet}\napiserver: {api_server}\n\
              kubeconfig: {kubeconfig}\n"
         )
+    }
+
+    /// With what tells it from the other nodes.
+    pub(super) fn full_text(&self, virtual_ip: Ipv4Addr) -> String {
+        let lines = [
+            Some(format!("ip: {}\n", self.ip)),
+            self.primary.then(|| "primary: yes\n".to_owned()),
+            self.virtual_ip.then(|| format!("virtual ip: {virtual_ip}\n")),
+            (!self.taints.is_empty()).then(|| format!("taints: {}\n", self.taints)),
+        ];
+        self.text() + &lines.into_iter().flatten().collect::<String>()
     }
 }
 
@@ -63,11 +94,23 @@ pub(super) struct ClusterStatus {
     binary_version: &'static str,
     components: Value,
     nodes: Vec<Value>,
+    #[serde(rename = "VirtualIP")]
+    virtual_ip: Ipv4Addr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etcd: Option<EtcdStatus>,
 }
 
 impl ClusterStatus {
-    pub(super) fn of(name: &str, nodes: &[NodeStatus]) -> Self {
-        let control_plane = nodes.iter().find(|node| !node.worker);
+    pub(super) fn of(
+        name: &str,
+        nodes: &[NodeStatus],
+        virtual_ip: Ipv4Addr,
+        etcd: Option<EtcdStatus>,
+    ) -> Self {
+        // The cluster is well if any control plane is.
+        let mut control_planes = nodes.iter().filter(|node| !node.worker);
+        let runs = |node: &&NodeStatus| node.api_server == "Running";
+        let control_plane = control_planes.clone().find(runs).or_else(|| control_planes.next());
         let whole = control_plane.map_or("Stopped", |node| match node.host {
             "Running" => node.api_server,
             other => other,
@@ -84,7 +127,15 @@ impl ClusterStatus {
             if !node.worker {
                 components["apiserver"] = component("apiserver", node.api_server);
             }
-            json!({"Name": node.name, "StatusCode": code, "StatusName": state, "Components": components})
+            json!({
+                "Name": node.name,
+                "StatusCode": code,
+                "StatusName": state,
+                "Components": components,
+                "IP": node.ip,
+                "Primary": node.primary,
+                "VirtualIP": node.virtual_ip,
+            })
         });
         Self {
             name: name.to_owned(),
@@ -93,6 +144,8 @@ impl ClusterStatus {
             binary_version: concat!("v", env!("CARGO_PKG_VERSION")),
             components: json!({"kubeconfig": component("kubeconfig", kubeconfig)}),
             nodes: nodes.collect(),
+            virtual_ip,
+            etcd,
         }
     }
 }
@@ -109,8 +162,18 @@ fn code(state: &str) -> (u16, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use flotilla_spec::{NodeSpec, Taint};
+
     use super::*;
     use crate::screen::fill_in;
+
+    fn stopped(role: Role) -> NodeStatus {
+        let mut spec = NodeSpec::plain("demo".parse().unwrap(), role);
+        spec.taints = vec![Taint::of_control_planes()];
+        let address = Ipv4Addr::new(10, 213, 0, 2);
+        let node = Node { spec, number: 1, address, pod_range: "10.244.1.0/24".parse().unwrap() };
+        NodeStatus::stopped(&node, role == Role::ControlPlane)
+    }
 
     fn running() -> NodeStatus {
         NodeStatus {
@@ -118,17 +181,18 @@ mod tests {
             kubelet: "Running",
             api_server: "Running",
             kubeconfig: "Configured",
-            ..NodeStatus::stopped("demo", true)
+            virtual_ip: true,
+            ..stopped(Role::ControlPlane)
         }
     }
 
     #[test]
     fn the_exit_status_says_what_is_wrong() {
         assert_eq!(running().exit_bits(), 0);
-        assert_eq!(NodeStatus::stopped("demo", true).exit_bits(), 7);
+        assert_eq!(stopped(Role::ControlPlane).exit_bits(), 7);
         assert_eq!(NodeStatus { api_server: "Paused", ..running() }.exit_bits(), 2);
         assert_eq!(NodeStatus { kubeconfig: "Misconfigured", ..running() }.exit_bits(), 4);
-        let worker = NodeStatus { host: "Running", kubelet: "Running", ..NodeStatus::stopped("w", false) };
+        let worker = NodeStatus { host: "Running", kubelet: "Running", ..stopped(Role::Worker) };
         assert_eq!(worker.exit_bits(), 0);
     }
 
@@ -142,7 +206,34 @@ mod tests {
         apiserver: Running
         kubeconfig: Configured
         ");
-        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false}"#);
+        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule"}"#);
+    }
+
+    #[test]
+    fn of_several_nodes_each_says_what_is_its_own() {
+        let others = NodeStatus { primary: false, virtual_ip: false, taints: String::new(), ..running() };
+        let virtual_ip = Ipv4Addr::new(10, 213, 0, 254);
+        let told = [running(), others].map(|node| node.full_text(virtual_ip));
+        insta::assert_snapshot!(told.join("\n"), @"
+        demo
+        type: Control Plane
+        host: Running
+        kubelet: Running
+        apiserver: Running
+        kubeconfig: Configured
+        ip: 10.213.0.2
+        primary: yes
+        virtual ip: 10.213.0.254
+        taints: node-role.kubernetes.io/control-plane:NoSchedule
+
+        demo
+        type: Control Plane
+        host: Running
+        kubelet: Running
+        apiserver: Running
+        kubeconfig: Configured
+        ip: 10.213.0.2
+        ");
     }
 
     #[test]
@@ -154,10 +245,13 @@ mod tests {
 
     #[test]
     fn the_whole_cluster_has_minikubes_numbers() {
-        let stopped = ClusterStatus::of("demo", &[NodeStatus::stopped("demo", true)]);
-        assert_eq!((stopped.status_code, stopped.status_name), (405, "Stopped"));
-        let paused = ClusterStatus::of("demo", &[NodeStatus { api_server: "Paused", ..running() }]);
+        let of =
+            |nodes: &[NodeStatus]| ClusterStatus::of("demo", nodes, Ipv4Addr::new(10, 213, 0, 254), None);
+        let off = of(&[stopped(Role::ControlPlane)]);
+        assert_eq!((off.status_code, off.status_name), (405, "Stopped"));
+        let paused = of(&[NodeStatus { api_server: "Paused", ..running() }]);
         assert_eq!((paused.status_code, paused.status_name), (418, "Paused"));
-        assert_eq!(ClusterStatus::of("demo", &[running()]).status_code, 200);
+        assert_eq!(of(&[running()]).status_code, 200);
+        assert_eq!(of(&[stopped(Role::ControlPlane), running()]).status_code, 200, "one is enough");
     }
 }

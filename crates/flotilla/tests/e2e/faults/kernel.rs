@@ -103,6 +103,12 @@ pub(crate) fn port(cluster: &Cluster) -> String {
     links(cluster).into_iter().find(|link| link.kind == "veth").unwrap().name
 }
 
+/// The port of the bridge behind which one of its nodes is.
+pub(crate) fn port_of(cluster: &Cluster, node: &str) -> String {
+    let is_its = |link: &LinkInfo| link.kind == "veth" && link.alias.split('/').nth(3) == Some(node);
+    links(cluster).into_iter().find(is_its).unwrap().name
+}
+
 pub(crate) fn delete_link(name: &str) {
     Net::here().unwrap().delete_link(name).unwrap();
 }

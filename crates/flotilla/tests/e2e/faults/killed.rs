@@ -1,18 +1,7 @@
 //! SIGKILL at every step: what is half done is finished by the next command.
 
-use std::time::Duration;
-
 use super::{assert_works, cluster, delete_without_trace};
-use crate::lab::{Cluster, Running};
-
-/// When a command is killed.
-#[derive(Debug, Clone, Copy)]
-enum At {
-    Beginning(&'static str),
-    /// So many milliseconds after the beginning of a step.
-    Within(&'static str, u64),
-    End(&'static str),
-}
+use crate::lab::{At, kill_at};
 
 /// Every beginning and end, in the order in which a first start has them.
 const START: [At; 12] = [
@@ -30,34 +19,13 @@ const START: [At; 12] = [
     At::Beginning("wait"),
 ];
 
-/// Runs a command and kills it at a moment. False if it ended before.
-fn kill_at(cluster: &Cluster, command: &str, at: At) -> bool {
-    let mut running = Running::start(&mut cluster.command(&[command]));
-    let (At::Beginning(step) | At::Within(step, _) | At::End(step)) = at;
-    let step = step.replace("NAME", &cluster.name);
-    let seen = match at {
-        At::Beginning(_) | At::Within(..) => running.wait_for_step(&step),
-        At::End(_) => running.wait_for_end_of_step(&step),
-    };
-    if let At::Within(_, milliseconds) = at {
-        pass(Duration::from_millis(milliseconds));
-    }
-    running.kill();
-    seen
-}
-
-#[expect(clippy::disallowed_methods, reason = "a moment in the middle of a step has no event")]
-fn pass(time: Duration) {
-    std::thread::sleep(time);
-}
-
 #[test]
 #[ignore = "needs root and a bundle"]
 fn killed_at_one_step_after_the_other_start_gets_to_its_end() {
     let (cluster, before) = cluster("kill-steps");
     for at in START {
         // A step that was nearly done may have been finished in the moment before the kill.
-        kill_at(&cluster, "start", at);
+        kill_at(&cluster, &["start"], at);
     }
     cluster.start(&[]);
     assert_works(&cluster, "sleeper");
@@ -70,7 +38,7 @@ fn killed_at_one_step_after_the_other_start_gets_to_its_end() {
 fn killed_in_the_middle_of_a_step_the_next_start_finishes() {
     let (cluster, before) = cluster("kill-middle");
     for at in [At::Within("api/NAME", 200), At::Within("api/NAME", 1500), At::Within("complete", 300)] {
-        assert!(kill_at(&cluster, "start", at), "the start ended before {at:?}");
+        assert!(kill_at(&cluster, &["start"], at), "the start ended before {at:?}");
         cluster.start(&[]);
         assert_works(&cluster, "sleeper");
         delete_without_trace(&cluster, &before, &format!("a start that was killed at {at:?}"));
@@ -83,7 +51,7 @@ fn killed_at_any_step_delete_leaves_nothing() {
     let (cluster, before) = cluster("kill-delete");
     let within = [At::Within("api/NAME", 100), At::Within("api/NAME", 1000), At::Within("complete", 200)];
     for at in START.into_iter().chain(within) {
-        assert!(kill_at(&cluster, "start", at), "the start ended before {at:?}");
+        assert!(kill_at(&cluster, &["start"], at), "the start ended before {at:?}");
         delete_without_trace(&cluster, &before, &format!("a start that was killed at {at:?}"));
     }
 }
@@ -100,8 +68,8 @@ fn a_killed_delete_is_finished_by_the_next() {
         At::End("remove"),
         At::Beginning("forget"),
     ] {
-        assert!(kill_at(&cluster, "start", At::End("kubeconfig")));
-        assert!(kill_at(&cluster, "delete", at), "the delete ended before {at:?}");
+        assert!(kill_at(&cluster, &["start"], At::End("kubeconfig")));
+        assert!(kill_at(&cluster, &["delete"], at), "the delete ended before {at:?}");
         delete_without_trace(&cluster, &before, &format!("a delete that was killed at {at:?}"));
     }
 }
@@ -120,7 +88,7 @@ fn after_a_killed_stop_start_brings_everything_back() {
     .into_iter()
     .enumerate()
     {
-        assert!(kill_at(&cluster, "stop", at), "the stop ended before {at:?}");
+        assert!(kill_at(&cluster, &["stop"], at), "the stop ended before {at:?}");
         cluster.start(&[]);
         assert_works(&cluster, &format!("sleeper-{number}"));
         let status = cluster.run(&["status"]);

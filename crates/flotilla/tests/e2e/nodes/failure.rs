@@ -53,8 +53,10 @@ pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
     fleet::undeploy(cluster, "nimble");
 }
 
-pub(super) fn after_a_reboot_all_nodes_are_back(cluster: &Cluster) {
+/// Takes the fourth one away in the end.
+pub(super) fn after_a_reboot_all_four_nodes_are_back(cluster: &Cluster) {
     let nodes = fleet::names(cluster);
+    assert_eq!(nodes.len(), 4, "{nodes:?}");
     let identities = || nodes.iter().map(|node| identity(cluster, node)).collect::<Vec<_>>();
     let (before, probes) = (identities(), pods(cluster));
 
@@ -76,6 +78,7 @@ pub(super) fn after_a_reboot_all_nodes_are_back(cluster: &Cluster) {
     for probe in fleet::probes(cluster) {
         assert_eq!(page(&probe.ip, POD_PORT), probe.node);
     }
+    cluster.succeed(&["node", "delete", "late"]);
 }
 
 fn pods(cluster: &Cluster) -> Vec<String> {

@@ -1,8 +1,11 @@
 //! What runs on the nodes, and how they are asked: a pod on each, that serves its node's name and can be called from.
 
+use std::path::PathBuf;
+
 use flotilla_testkit::image;
 use serde_json::Value;
 
+use crate::faults::said;
 use crate::lab::{self, Cluster, PATIENCE, feed, wait_until};
 
 /// The port of every node on which some pod answers.
@@ -73,10 +76,20 @@ pub(super) fn run_on(cluster: &Cluster) {
 }
 
 pub(super) fn load_image(cluster: &Cluster, node: &str) {
-    let archive = image::busybox(&lab::bundle().join("rootfs/usr/bin/busybox"));
+    let archive = image::busybox(&busybox());
+    load(cluster, node, &archive).unwrap_or_else(|error| panic!("{node}: {error}"));
+}
+
+/// The bundle's, which is static.
+pub(super) fn busybox() -> PathBuf {
+    lab::bundle().join("rootfs/usr/bin/busybox")
+}
+
+/// Gives a node an image from its archive.
+pub(super) fn load(cluster: &Cluster, node: &str, archive: &[u8]) -> Result<(), String> {
     let args = ["ssh", "-n", node, "--", "ctr -n k8s.io images import -"];
-    let loaded = feed(&mut cluster.command(&args), &archive);
-    assert!(loaded.status.success(), "{node}: {loaded:?}");
+    let loaded = feed(&mut cluster.command(&args), archive);
+    if loaded.status.success() { Ok(()) } else { Err(said(&loaded)) }
 }
 
 /// The probes of all nodes that the cluster lists, each ready, in the order of the nodes' names.
@@ -130,39 +143,39 @@ impl Probe {
 }
 
 /// The nodes as `flotilla node list` has them.
-pub(super) fn list(cluster: &Cluster) -> Vec<Value> {
+pub(crate) fn list(cluster: &Cluster) -> Vec<Value> {
     serde_json::from_str(&cluster.succeed(&["node", "list", "-o", "json"])).unwrap()
 }
 
-pub(super) fn names(cluster: &Cluster) -> Vec<String> {
+pub(crate) fn names(cluster: &Cluster) -> Vec<String> {
     list(cluster).iter().map(|node| node["Name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The second node, the third, …
-pub(super) fn worker(cluster: &Cluster, number: u32) -> String {
+pub(crate) fn worker(cluster: &Cluster, number: u32) -> String {
     format!("{}-m{number:02}", cluster.name)
 }
 
 /// A line for the shell of a node, which must succeed.
 #[track_caller]
-pub(super) fn ssh(cluster: &Cluster, node: &str, line: &str) -> String {
+pub(crate) fn ssh(cluster: &Cluster, node: &str, line: &str) -> String {
     cluster.succeed(&["ssh", "-n", node, "--", line]).trim_end().to_owned()
 }
 
 /// Whether the node is Ready, in the cluster's own words: `True`, `False` or `Unknown`.
-pub(super) fn readiness(cluster: &Cluster, node: &str) -> String {
+pub(crate) fn readiness(cluster: &Cluster, node: &str) -> String {
     cluster.field(&["node", node], "{.status.conditions[?(@.type=='Ready')].status}")
 }
 
 /// The nodes on which the ready pods of an app are.
-pub(super) fn nodes_of(cluster: &Cluster, app: &str) -> Vec<String> {
+pub(crate) fn nodes_of(cluster: &Cluster, app: &str) -> Vec<String> {
     let pods = cluster.get(&["pods", "-l", &format!("app={app}")]);
     let ready = pods["items"].as_array().unwrap().iter().filter(|pod| is_ready(pod));
     ready.map(|pod| pod["spec"]["nodeName"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A deployment of so many pods that do nothing and end at once; `more` are lines of their specification.
-pub(super) fn deploy(cluster: &Cluster, app: &str, replicas: u32, more: &str) {
+pub(crate) fn deploy(cluster: &Cluster, app: &str, replicas: u32, more: &str) {
     let image = crate::faults::pause_image();
     cluster.apply(&format!(
         "apiVersion: apps/v1
@@ -180,7 +193,7 @@ spec:
     ));
 }
 
-pub(super) fn undeploy(cluster: &Cluster, app: &str) {
+pub(crate) fn undeploy(cluster: &Cluster, app: &str) {
     cluster.kubectl(&["delete", "deployment", app]);
     cluster.wait_for("delete", &["pods", "-l", &format!("app={app}")]);
 }

@@ -34,7 +34,7 @@ pub(super) fn pod_ranges_are_the_nodes_own(cluster: &Cluster) {
         assert_eq!(cluster.succeed(&["node", "ip", "-n", name]).trim(), address);
         ranges.insert(range);
     }
-    assert_eq!(ranges.len(), 3, "{ranges:?}");
+    assert_eq!(ranges.len(), fleet::names(cluster).len(), "{ranges:?}");
     for probe in fleet::probes(cluster) {
         let range = cluster.field(&["node", &probe.node], "{.spec.podCIDR}");
         let prefix = range.strip_suffix("0/24").unwrap();

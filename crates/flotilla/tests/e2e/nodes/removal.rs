@@ -26,6 +26,12 @@ pub(super) fn a_budget_holds_a_node_back(cluster: &Cluster) {
     assert_eq!(fleet::readiness(cluster, node), "True");
     assert_eq!(fleet::nodes_of(cluster, "held"), [node.as_str()]);
 
+    let refused = cluster.run(&["node", "stop", node, "--drain", "--drain-timeout", "3s"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert_eq!(fleet::list(cluster)[2]["Status"], "Running");
+    assert_eq!(cluster.field(&["node", node], "{.spec.unschedulable}"), "", "it takes pods as before");
+    assert!(cluster.start(&[]).contains("nothing to do"), "it is wanted as it was");
+
     cluster.succeed(&["node", "delete", node, "--drain-timeout", "1s", "--force"]);
     assert_gone(cluster, node);
     cluster.kubectl(&["delete", "pdb", "held"]);

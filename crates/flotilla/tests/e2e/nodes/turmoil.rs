@@ -2,28 +2,10 @@
 
 use super::fleet;
 use crate::faults::{kernel, said};
-use crate::lab::{self, Cluster, Running};
-
-/// When a command is killed.
-#[derive(Debug, Clone, Copy)]
-enum At {
-    Beginning(&'static str),
-    End(&'static str),
-}
+use crate::lab::{self, At, Cluster, Running, kill_at};
 
 /// The node that is added and deleted all the time.
 const NODE: &str = "extra";
-
-/// Runs a command and kills it at a moment, which must come.
-fn kill_at(cluster: &Cluster, args: &[&str], at: At) {
-    let mut running = Running::start(&mut cluster.command(args));
-    let seen = match at {
-        At::Beginning(step) => running.wait_for_step(step),
-        At::End(step) => running.wait_for_end_of_step(step),
-    };
-    assert!(seen, "{args:?} ended before {at:?}");
-    running.kill();
-}
 
 #[test]
 #[ignore = "needs root and a bundle"]
@@ -37,11 +19,12 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
         (At::End("routes"), At::Beginning("remove/extra")),
         (At::End("join/extra"), At::End("remove/extra")),
     ] {
-        kill_at(&cluster, &["node", "add", NODE], add);
+        assert!(kill_at(&cluster, &["node", "add", NODE], add), "the addition ended before {add:?}");
         cluster.start(&[]);
         assert_eq!(fleet::readiness(&cluster, NODE), "True", "an addition killed at {add:?}");
 
-        kill_at(&cluster, &["node", "delete", NODE], delete);
+        let killed = kill_at(&cluster, &["node", "delete", NODE], delete);
+        assert!(killed, "the deletion ended before {delete:?}");
         // What was nearly done may have been finished in the moment before the kill.
         if fleet::names(&cluster).iter().any(|name| name == NODE) {
             cluster.succeed(&["node", "delete", NODE]);

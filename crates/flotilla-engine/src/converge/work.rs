@@ -1,0 +1,96 @@
+//! What steps share while a plan is done.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flotilla_spec::{ClusterName, NodeName};
+
+use crate::cluster::{Cluster, Node};
+use crate::error::EngineError;
+use crate::port::{Bootstrapper, Machine, Power};
+
+pub(super) struct Work<'a> {
+    pub(super) name: &'a ClusterName,
+    pub(super) cluster: Option<&'a Cluster>,
+    pub(super) limit: Duration,
+    machines: Mutex<BTreeMap<NodeName, Arc<dyn Machine>>>,
+}
+
+impl<'a> Work<'a> {
+    /// Something that has no time limit of its own.
+    pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
+        let (name, limit) = (cluster.name(), Duration::MAX);
+        Self { name, cluster: Some(cluster), limit, machines: Mutex::new(machines) }
+    }
+
+    /// Something that needs no more of a cluster than its name.
+    pub(super) fn of(name: &'a ClusterName) -> Self {
+        Self { name, cluster: None, limit: Duration::MAX, machines: Mutex::default() }
+    }
+
+    /// The same with another time limit.
+    pub(super) fn within(&self, limit: Duration) -> Self {
+        let machines = Mutex::new(self.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        Self { limit, machines, ..*self }
+    }
+
+    pub(super) fn cluster(&self) -> Result<&'a Cluster, EngineError> {
+        self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
+    }
+
+    pub(super) fn machines_on(&self) -> Vec<Arc<dyn Machine>> {
+        let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        machines.values().filter(|machine| machine.state().power == Power::On).cloned().collect()
+    }
+
+    /// A node's machine, on or off.
+    pub(super) fn machine(&self, name: &NodeName) -> Option<Arc<dyn Machine>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// A node's machine, if it is on.
+    fn machine_on(&self, name: &NodeName) -> Option<Arc<dyn Machine>> {
+        self.machine(name).filter(|machine| machine.state().power == Power::On)
+    }
+
+    pub(super) fn put(&self, machine: Arc<dyn Machine>) {
+        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        machines.insert(machine.name().clone(), machine);
+    }
+
+    pub(super) fn node(&self, name: &NodeName) -> Result<Node, EngineError> {
+        let cluster = self.cluster()?;
+        cluster
+            .node(name)
+            .ok_or_else(|| EngineError::NoNode { cluster: cluster.name().clone(), node: name.to_string() })
+    }
+
+    /// A node of the cluster and its machine, which is on by now.
+    pub(super) fn at(&self, name: &NodeName) -> Result<(&'a Cluster, Node, Arc<dyn Machine>), EngineError> {
+        let (cluster, node) = (self.cluster()?, self.node(name)?);
+        let machine = self.machine_on(name).ok_or_else(|| not_running(cluster, name))?;
+        Ok((cluster, node, machine))
+    }
+
+    /// The machine through which the others are spoken of: of the first control plane that is on and a member. One that
+    /// is to leave cannot speak for itself.
+    pub(super) async fn speaker(
+        &self,
+        bootstrapper: &dyn Bootstrapper,
+        leaving: Option<&NodeName>,
+    ) -> Result<(&'a Cluster, Arc<dyn Machine>), EngineError> {
+        let cluster = self.cluster()?;
+        for node in cluster.spec.control_planes().filter(|node| Some(&node.name) != leaving) {
+            let Some(machine) = self.machine_on(&node.name) else { continue };
+            if bootstrapper.has_joined(machine.as_ref()).await {
+                return Ok((cluster, machine));
+            }
+        }
+        Err(not_running(cluster, &cluster.spec.primary().name))
+    }
+}
+
+fn not_running(cluster: &Cluster, node: &NodeName) -> EngineError {
+    EngineError::NotRunning { cluster: cluster.name().clone(), node: node.clone() }
+}

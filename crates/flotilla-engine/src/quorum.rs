@@ -1,0 +1,158 @@
+//! How many members of etcd can be spared: arithmetic on what was seen of them.
+
+use flotilla_spec::NodeName;
+
+use crate::cluster::Node;
+use crate::port::Member;
+
+/// The members that have a vote. More than half of them must be up, or nothing can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quorum {
+    pub total: usize,
+    pub up: usize,
+}
+
+/// More would go than can be spared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortfall {
+    pub before: Quorum,
+    /// How many would still be up.
+    pub left: usize,
+}
+
+impl Quorum {
+    pub fn of(members: &[Member]) -> Self {
+        let voters = members.iter().filter(|member| !member.learner);
+        let up = voters.clone().filter(|member| member.up).count();
+        Self { total: voters.count(), up }
+    }
+
+    /// How many must be up.
+    pub fn needed(self) -> usize {
+        self.total / 2 + 1
+    }
+
+    pub fn holds(self) -> bool {
+        self.up >= self.needed()
+    }
+
+    /// How many more may fail.
+    pub fn margin(self) -> usize {
+        self.up.saturating_sub(self.needed())
+    }
+}
+
+impl Member {
+    /// Whether it is that node's. One that never started has no name yet.
+    pub fn is_of(&self, node: &Node) -> bool {
+        self.name == node.spec.name.as_ref() || self.name.is_empty() && self.address == node.address
+    }
+}
+
+/// The order in which control planes can leave one after the other, with a majority at every moment.
+///
+/// Each takes its vote with it, so that fewer are needed afterwards. Those that are down go first: they only cost.
+pub fn order_of_leaving(members: &[Member], leaving: &[Node]) -> Result<Vec<NodeName>, Shortfall> {
+    let before = Quorum::of(members);
+    let member_of = |node: &Node| members.iter().find(|member| member.is_of(node));
+    let mut order: Vec<&Node> = leaving.iter().collect();
+    order.sort_by_key(|node| member_of(node).is_some_and(|member| member.up));
+    let left = before.up - leaving.iter().filter_map(member_of).filter(|member| votes(member)).count();
+    let mut now = before;
+    for member in order.iter().filter_map(|node| member_of(node)).filter(|member| !member.learner) {
+        let after = Quorum { total: now.total - 1, up: now.up - usize::from(member.up) };
+        if !now.holds() || !after.holds() {
+            return Err(Shortfall { before, left });
+        }
+        now = after;
+    }
+    Ok(order.into_iter().map(|node| node.spec.name.clone()).collect())
+}
+
+fn votes(member: &Member) -> bool {
+    member.up && !member.learner
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use flotilla_spec::{NodeSpec, Role};
+
+    use super::*;
+
+    fn node(number: u8) -> Node {
+        Node {
+            spec: NodeSpec::plain(format!("m{number}").parse().unwrap(), Role::ControlPlane),
+            number: number.into(),
+            address: Ipv4Addr::new(10, 0, 0, number),
+            pod_range: "10.244.0.0/24".parse().unwrap(),
+        }
+    }
+
+    /// Members m1, m2, …: `u` is up, `d` is down, `l` is a learner that is up, `n` was announced and never came.
+    fn members(states: &str) -> Vec<Member> {
+        let member = |(state, number): (char, u8)| Member {
+            name: if state == 'n' { String::new() } else { format!("m{number}") },
+            id: number.into(),
+            address: Ipv4Addr::new(10, 0, 0, number),
+            up: matches!(state, 'u' | 'l'),
+            learner: matches!(state, 'l' | 'n'),
+        };
+        states.chars().zip(1..).map(member).collect()
+    }
+
+    fn leave(states: &str, numbers: &[u8]) -> String {
+        let leaving: Vec<_> = numbers.iter().map(|number| node(*number)).collect();
+        match order_of_leaving(&members(states), &leaving) {
+            Ok(order) => order.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            Err(Shortfall { before: Quorum { total, up }, left }) => format!("{up} of {total}, {left} left"),
+        }
+    }
+
+    #[test]
+    fn control_planes_can_leave_while_a_majority_of_the_rest_is_up() {
+        for (states, numbers, order) in [
+            ("uu", &[2][..], "m2"),
+            ("uuu", &[1], "m1"),
+            ("uuu", &[1, 3], "m1 m3"),
+            ("uuuuu", &[5, 1, 3, 2], "m5 m1 m3 m2"),
+            ("uud", &[3], "m3"),
+            ("uud", &[2, 3], "m3 m2"),
+            ("uuudd", &[4], "m4"),
+            ("uuuud", &[1], "m1"),
+        ] {
+            assert_eq!(leave(states, numbers), order, "{states} {numbers:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_spared_stays_and_the_numbers_say_why() {
+        for (states, numbers, numbers_told) in [
+            ("u", &[1][..], "1 of 1, 0 left"),
+            ("uu", &[1, 2], "2 of 2, 0 left"),
+            ("uud", &[2], "2 of 3, 1 left"),
+            ("ud", &[1], "1 of 2, 0 left"),
+            ("ud", &[2], "1 of 2, 1 left"),
+            ("udd", &[2, 3], "1 of 3, 1 left"),
+            ("uuudd", &[1], "3 of 5, 2 left"),
+        ] {
+            assert_eq!(leave(states, numbers), numbers_told, "{states} {numbers:?}");
+        }
+    }
+
+    #[test]
+    fn who_has_no_vote_can_always_go() {
+        assert_eq!(leave("ul", &[2]), "m2");
+        assert_eq!(leave("un", &[2]), "m2");
+        assert_eq!(leave("u", &[7]), "m7", "it is no member");
+    }
+
+    #[test]
+    fn the_margin_is_how_many_may_still_fail() {
+        let margin = |states| Quorum::of(&members(states)).margin();
+        assert_eq!(["u", "uu", "uuu", "uuuu", "uuuuu"].map(margin), [0, 0, 1, 1, 2]);
+        assert_eq!(["uud", "udd", "uuuud", "uul"].map(margin), [0, 0, 1, 0]);
+        assert!(!Quorum::of(&members("udd")).holds() && Quorum::of(&members("uud")).holds());
+    }
+}

@@ -1,0 +1,228 @@
+//! Several control planes: how they come and go, and that the cluster outlives any one of them.
+
+use std::time::Duration;
+
+use flotilla_engine::converge::Leaving;
+use flotilla_engine::port::{Changed, Drain, Power};
+use flotilla_engine::{EngineError, Event};
+use flotilla_spec::{NodeName, WantedPower};
+use flotilla_testkit::fake::When;
+
+use crate::world::{World, told, with_control_planes};
+
+const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
+
+fn names<const N: usize>(names: [&str; N]) -> [NodeName; N] {
+    names.map(|name| name.parse().unwrap())
+}
+
+/// What commands do to the spec of nodes that stop.
+fn want_stopped(world: &mut World, nodes: &[NodeName]) {
+    for node in world.cluster.spec.nodes.iter_mut().filter(|node| nodes.contains(&node.name)) {
+        node.power = WantedPower::Stopped;
+    }
+    world.cluster.spec.hand_over_primary(nodes);
+}
+
+/// What was done last, before the kubeconfig got the credentials of one that stays.
+fn last(world: &World) -> Vec<String> {
+    let mut calls = world.calls.take();
+    let published = calls.split_off(calls.len() - 3);
+    assert_eq!(published, ["kubeconfig is-current", "access", "kubeconfig put"]);
+    calls.split_off(calls.len() - 2)
+}
+
+async fn stop_nodes(world: &mut World, nodes: &[NodeName]) -> Result<Changed, EngineError> {
+    want_stopped(world, nodes);
+    world.engine().stop_nodes(&world.cluster, nodes, false).await
+}
+
+#[tokio::test]
+async fn the_first_is_made_and_the_others_join_it() {
+    let world = World::of(with_control_planes());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    let told = told(&world.take_events());
+    insta::assert_snapshot!(told[0], @"plan network machine/demo machine/demo-m02 machine/demo-m03 machine/demo-m04 api/demo complete join/demo-m02 join/demo-m03 join/demo-m04 kubeconfig wait");
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m02", "demo-m03"]);
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn a_cluster_that_began_with_one_grows_to_three() {
+    let world = World::growing_to(with_control_planes()).await;
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    let plan = told(&world.take_events()).remove(0);
+    insta::assert_snapshot!(plan, @"plan machine/demo-m02 machine/demo-m03 machine/demo-m04 routes join/demo-m02 join/demo-m03 join/demo-m04 wait");
+    assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
+}
+
+#[tokio::test]
+async fn one_that_stops_leaves_properly_and_joins_again_when_it_starts() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let whole = world.found().await;
+    let second = names(["demo-m02"]);
+    assert_eq!(stop_nodes(&mut world, &second).await.unwrap(), Changed::Yes);
+    assert_eq!(last(&world), ["leave demo-m02 by demo", "stop demo-m02"]);
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
+    assert_eq!(stop_nodes(&mut world, &second).await.unwrap(), Changed::No);
+    world.take_events();
+    world.cluster.spec.nodes.iter_mut().for_each(|node| node.power = WantedPower::Running);
+    world.start().await.unwrap();
+    let plan = told(&world.take_events()).remove(0);
+    insta::assert_snapshot!(plan, @"plan machine/demo-m02 routes join/demo-m02 wait");
+    assert_eq!(world.found().await, whole);
+}
+
+#[tokio::test]
+async fn when_the_primary_leaves_another_speaks() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let first = names(["demo"]);
+    stop_nodes(&mut world, &first).await.unwrap();
+    assert_eq!(world.node().as_ref(), "demo-m02");
+    assert_eq!(last(&world), ["leave demo by demo-m02", "stop demo"]);
+    let drain = Drain { limit: Duration::ZERO, force: false };
+    world.engine().remove_nodes(&world.cluster, &first, drain).await.unwrap();
+    world.cluster.spec.nodes.retain(|node| node.name != first[0]);
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
+}
+
+#[tokio::test]
+async fn three_become_one_in_one_go_and_the_last_stays() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let two = names(["demo", "demo-m03"]);
+    world.engine().can_spare(&world.cluster, &two, Leaving::Deleted).await.unwrap();
+    world.cluster.spec.hand_over_primary(&two);
+    world.calls.take();
+    world.engine().remove_nodes(&world.cluster, &two, DRAIN).await.unwrap();
+    let calls = world.calls.take();
+    let leaving: Vec<_> = calls.iter().filter(|call| call.starts_with("leave")).collect();
+    assert_eq!(leaving, ["leave demo by demo-m02", "leave demo-m03 by demo-m02"]);
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02"]);
+    world.cluster.spec.nodes.retain(|node| !two.contains(&node.name));
+    let error = world.engine().can_spare(&world.cluster, &names(["demo-m02"]), Leaving::Stopped).await;
+    assert_eq!(error.unwrap_err().to_string(), "1 of 1 members is up; stopping demo-m02 leaves 0");
+}
+
+#[tokio::test]
+async fn one_that_was_killed_is_brought_back_by_the_others() {
+    let world = World::running_of(with_control_planes()).await;
+    world.driver.lose_power(world.name(), world.node());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    let plan = told(&world.take_events()).remove(0);
+    insta::assert_snapshot!(plan, @"plan machine/demo routes join/demo wait");
+    assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
+}
+
+#[tokio::test]
+async fn one_whose_machine_is_lost_can_be_deleted_and_added_anew() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let whole = world.found().await;
+    let lost = names(["demo"]);
+    world.driver.lose_power(world.name(), &lost[0]);
+    world.bootstrapper.set_up(world.name(), &lost[0], false);
+    let spec = world.cluster.spec.clone();
+    world.cluster.spec.hand_over_primary(&lost);
+    world.engine().remove_nodes(&world.cluster, &lost, DRAIN).await.unwrap();
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
+    world.cluster.spec = spec;
+    world.start().await.unwrap();
+    assert_eq!(world.found().await, whole);
+}
+
+#[tokio::test]
+async fn a_machine_that_etcd_does_not_know_any_more_joins_anew() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let killed = names(["demo-m02"]);
+    world.driver.lose_power(world.name(), &killed[0]);
+    world.bootstrapper.set_up(world.name(), &killed[0], false);
+    // It leaves without having been asked, so that its machine believes to be a member.
+    stop_nodes(&mut world, &killed).await.unwrap();
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
+    world.cluster.spec.nodes.iter_mut().for_each(|node| node.power = WantedPower::Running);
+    world.calls.fail("join demo-m02", When::Before);
+    world.start().await.unwrap_err();
+    assert!(!world.found().await.joined.contains(&killed[0]));
+    world.start().await.unwrap();
+    assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
+}
+
+#[tokio::test]
+async fn all_that_were_stopped_together_start_together_and_none_leaves() {
+    let world = World::running_of(with_control_planes()).await;
+    let whole = world.found().await;
+    world.stop().await.unwrap();
+    assert!(!world.calls.take().iter().any(|call| call.starts_with("leave")));
+    world.start().await.unwrap();
+    assert_eq!(world.found().await, whole);
+}
+
+#[tokio::test]
+async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_force() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let [second, third] = names(["demo-m02", "demo-m03"]);
+    world.driver.lose_power(world.name(), &third);
+    world.bootstrapper.set_up(world.name(), &third, false);
+    let second = [second];
+    let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap_err();
+    assert_eq!(refused.to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    let refused = world.engine().remove_nodes(&world.cluster, &second, DRAIN).await.unwrap_err();
+    assert_eq!(refused.to_string(), "2 of 3 members are up; deleting demo-m02 leaves 1");
+    assert_eq!(world.found().await.machines[&second[0]].power, Power::On);
+    // The dead one can be spared, and then the other.
+    let both = [second[0].clone(), third];
+    world.engine().can_spare(&world.cluster, &both, Leaving::Stopped).await.unwrap();
+
+    world.take_events();
+    want_stopped(&mut world, &second);
+    world.engine().stop_nodes(&world.cluster, &second, true).await.unwrap();
+    let events = world.take_events();
+    let Event::Warning { text } = &events[0] else { panic!("{events:?}") };
+    assert!(
+        text.starts_with("2 of 3 members are up; stopping demo-m02 leaves 1; they stay members"),
+        "{text}"
+    );
+    assert_eq!(told(&events)[1], "plan stop/demo-m02");
+}
+
+#[tokio::test]
+async fn nobody_is_spared_on_hearsay() {
+    let world = World::running_of(with_control_planes()).await;
+    let second = names(["demo-m02"]);
+    // None of the three can say who the members are.
+    for _ in 0..3 {
+        world.calls.fail("members", When::Before);
+    }
+    let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap_err();
+    assert!(matches!(refused, EngineError::MajorityUnknown { .. }), "{refused:?}");
+    // One of them is enough.
+    world.calls.fail("members", When::Before);
+    world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_one_that_runs_stays() {
+    let mut world = World::running_of(with_control_planes()).await;
+    stop_nodes(&mut world, &names(["demo", "demo-m02"])).await.unwrap();
+    let refused = world.engine().can_spare(&world.cluster, &names(["demo-m03"]), Leaving::Stopped).await;
+    assert_eq!(refused.unwrap_err().to_string(), "1 of 1 members is up; stopping demo-m03 leaves 0");
+    let all = names(["demo", "demo-m02", "demo-m03"]);
+    let refused = world.engine().can_spare(&world.cluster, &all, Leaving::Stopped).await;
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "1 of 3 members is up; stopping demo, demo-m02, demo-m03 leaves 0"
+    );
+    // Workers can always go.
+    world.engine().can_spare(&world.cluster, &names(["demo-m04"]), Leaving::Deleted).await.unwrap();
+}
+
+#[tokio::test]
+async fn in_a_stopped_cluster_none_can_be_deleted_and_all_are_stopped_already() {
+    let world = World::running_of(with_control_planes()).await;
+    world.stop().await.unwrap();
+    let second = names(["demo-m02"]);
+    let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Deleted).await.unwrap_err();
+    assert!(matches!(refused, EngineError::NotRunning { .. }), "{refused:?}");
+    world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap();
+    assert_eq!(world.engine().stop_nodes(&world.cluster, &second, false).await.unwrap(), Changed::No);
+}

@@ -1,0 +1,118 @@
+//! A pod network that a person chose instead of flotilla's: its manifest.
+
+use std::time::Duration;
+
+use flotilla_engine::cluster::Cluster;
+use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::api::{self, SYSTEM, cannot, exists};
+use crate::patience::{Cancelled, Patience};
+use crate::phase::run;
+
+/// Made last: if it is there, all of the manifest was applied. What a person has since changed stays changed.
+const APPLIED: &str = "flotilla-cni";
+
+/// A manifest may have objects of kinds that it defines itself, and those take a moment.
+const DEFINITIONS: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(500);
+
+/// Whether the cluster has the pod network of its manifest; one that has no manifest needs none.
+pub(crate) async fn is_installed(client: &Client, cluster: &Cluster) -> Result<bool, kube::Error> {
+    if cluster.handed_out.cni.is_none() {
+        return Ok(true);
+    }
+    exists(&Api::<ConfigMap>::namespaced(client.clone(), SYSTEM), APPLIED).await
+}
+
+pub(crate) async fn install(
+    client: &Client,
+    cluster: &Cluster,
+    machine: &dyn Machine,
+    kubeconfig: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let Some(manifest) = &cluster.handed_out.cni else { return Ok(()) };
+    apply(manifest, machine, kubeconfig, cancelled).await?;
+    let cni = cluster.spec.network.cni.to_string();
+    let map = json!({"metadata": {"name": APPLIED}, "data": {"cni": cni}});
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), SYSTEM);
+    api::create(&maps, map).await.map_err(cannot("note that the pod network was installed"))
+}
+
+/// By kubectl, which reads a manifest as its author had it read. On the server's side, because the other way large
+/// objects do not fit into their own annotation.
+async fn apply(
+    manifest: &str,
+    machine: &dyn Machine,
+    kubeconfig: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let words =
+        ["kubectl", "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-"];
+    let apply = Cmd { stdin: manifest.as_bytes().to_vec(), ..Cmd::new(words) };
+    let patience = Patience::new("the pod network's installation", DEFINITIONS, cancelled);
+    loop {
+        let failed = match run(machine, "install the pod network", apply.clone()).await {
+            Err(BootstrapError::Node { source: source @ ExecError::Failed { .. }, .. }) => source,
+            done => return done.map(drop),
+        };
+        match patience.pause(POLL, &[]).await {
+            Err(BootstrapError::TimedOut { .. }) => {
+                return Err(BootstrapError::PodNetwork { source: failed });
+            }
+            result => result?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fake_api::FakeApi;
+    use crate::files::ADMIN_CONF;
+    use flotilla_testkit::fake::{self, FakeMachine};
+
+    async fn apply_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
+        let never: Cancelled = Arc::new(|| false);
+        apply("kind: Network", machine, ADMIN_CONF, &never).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_whose_kind_is_defined_beside_it_is_tried_again() {
+        let missing = "resource mapping not found: ensure CRDs are installed first";
+        let machine = FakeMachine::new(&[], &[("kubectl", Err(missing)), ("kubectl", Ok(""))]);
+        apply_on(&machine).await.unwrap();
+        let line =
+            "kubectl --kubeconfig /etc/kubernetes/admin.conf apply --server-side --force-conflicts -f -";
+        assert_eq!(machine.log(), [line, line]);
+    }
+
+    #[tokio::test]
+    async fn a_network_is_installed_once() {
+        let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
+        let mut cluster = fake::cluster("10.213.0.0/24");
+        assert!(is_installed(&api.client(), &cluster).await.unwrap(), "there is nothing to install");
+        cluster.handed_out.cni = Some("kind: Network".to_owned());
+        assert!(!is_installed(&api.client(), &cluster).await.unwrap());
+        let machine = FakeMachine::new(&[], &[]);
+        for _ in 0..2 {
+            install(&api.client(), &cluster, &machine, ADMIN_CONF, &never).await.unwrap();
+            assert!(is_installed(&api.client(), &cluster).await.unwrap());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_manifest_that_is_none_is_the_error() {
+        let machine = FakeMachine::new(&[], &[("kubectl", Err("error parsing STDIN")); 100]);
+        let error = apply_on(&machine).await.unwrap_err();
+        let BootstrapError::PodNetwork { source: ExecError::Failed { tail, .. } } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(tail, ["error parsing STDIN"]);
+    }
+}

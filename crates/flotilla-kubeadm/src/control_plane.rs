@@ -1,0 +1,129 @@
+//! Making another control plane out of a machine: the real `kubeadm join`, with the authorities' keys handed over.
+//!
+//! ```text
+//! clear ─▶ keys, settings, kubelet's certificate ─▶ prepare ─▶ etcd ─▶ labels, API server's first answer
+//!                                                    side by side │ one by one │ side by side
+//! ```
+//!
+//! The kubelet is given its certificate, because it would ask its own API server for one, which is not there yet. etcd
+//! takes in one member at a time; the rest of several joins may happen at once.
+
+use flotilla_engine::cluster::{Cluster, Node};
+use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use futures::future::try_join_all;
+use kube::Client;
+use tokio::sync::Mutex;
+
+use crate::config;
+use crate::credentials::Credentials;
+use crate::etcd;
+use crate::files::{CONFIG, JOIN_CONFIG};
+use crate::init;
+use crate::join::put_discovery;
+use crate::leave;
+use crate::mirror;
+use crate::patience::Cancelled;
+use crate::phase::{self, in_node, run};
+use crate::rotation;
+use crate::stopped;
+use crate::token::Token;
+
+/// What all control planes of a cluster have in common, and workers never get. The administrator's file is among it: the
+/// person's clients have its certificate, wherever they were given it.
+const SHARED: [&str; 9] = [
+    "pki/ca.crt",
+    "pki/ca.key",
+    "pki/front-proxy-ca.crt",
+    "pki/front-proxy-ca.key",
+    "pki/sa.pub",
+    "pki/sa.key",
+    "pki/etcd/ca.crt",
+    "pki/etcd/ca.key",
+    "admin.conf",
+];
+
+/// Says whether something of an earlier join or of an earlier membership is in the machine.
+const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
+     2>/dev/null || true";
+
+const KEEPALIVED: &str = "[ ! -e /etc/flotilla/keepalived.conf ] || systemctl start keepalived";
+
+/// What a join has to do with.
+pub(crate) struct Joining<'a> {
+    pub cluster: &'a Cluster,
+    pub node: &'a Node,
+    pub machine: &'a dyn Machine,
+    /// A control plane that is a member.
+    pub speaker: &'a dyn Machine,
+    pub client: &'a Client,
+    pub credentials: &'a Credentials,
+    /// Held by the one whose member etcd takes in.
+    pub membership: &'a Mutex<()>,
+    pub cancelled: &'a Cancelled,
+}
+
+/// Joins the machine, up to a healthy control plane in it.
+pub(crate) async fn join(this: &Joining<'_>) -> Result<(), BootstrapError> {
+    this.clear().await?;
+    let token = Token::create(this.client).await?;
+    let joined = this.join(&token).await;
+    // Also after a failure. It expires by itself, should this fail.
+    let removed = token.remove(this.client).await;
+    joined.and(removed)
+}
+
+impl Joining<'_> {
+    /// Clears away what a killed join, or a killed leave, has left here and with the others.
+    async fn clear(&self) -> Result<(), BootstrapError> {
+        let name = self.node.spec.name.to_string();
+        let left = run(self.machine, "look for an unfinished join", Cmd::sh(LOOK)).await?;
+        {
+            let _membership = self.membership.lock().await;
+            etcd::remove_member(self.speaker, &name, self.node.address, self.cancelled).await?;
+        }
+        if !left.text().is_empty() {
+            leave::clear(self.machine).await?;
+        }
+        mirror::forget(self.client, &name).await?;
+        stopped::mark(self.client, &name).await
+    }
+
+    async fn join(&self, token: &Token) -> Result<(), BootstrapError> {
+        let (node, machine) = (self.node, self.machine);
+        self.hand_over().await?;
+        put_discovery(machine, self.credentials).await?;
+        // As its first control plane has it: it may be the one to complete the cluster some day.
+        let configuration = config::render(self.cluster, node, init::facts(machine).await?);
+        phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&node.spec)).await?;
+        let configuration = config::render_join(self.cluster, node, &token.text());
+        phase::put_configuration(machine, JOIN_CONFIG, &configuration, &[]).await?;
+        phase::kubelet_conf(machine).await?;
+        phase::join_prepare(machine).await?;
+        {
+            let _membership = self.membership.lock().await;
+            phase::join_etcd(machine).await?;
+        }
+        phase::join_finish(machine).await?;
+        rotation::ensure(machine).await?;
+        // One that has left before has given up the virtual address.
+        run(machine, "start keepalived", Cmd::sh(KEEPALIVED)).await.map(drop)
+    }
+
+    async fn hand_over(&self) -> Result<(), BootstrapError> {
+        let files = SHARED.map(|file| async move {
+            let path = format!("/etc/kubernetes/{file}");
+            let found = self.speaker.exec().get(&path).await;
+            let bytes = found.map_err(in_node("read the authorities' keys", self.speaker))?;
+            let bytes = bytes.ok_or_else(|| BootstrapError::Api {
+                action: format!("hand over the authorities' keys of node {}", self.speaker.name()),
+                source: format!("there is no {path}").into(),
+            })?;
+            let put = self.machine.exec().put(&path, 0o600, &bytes).await;
+            put.map_err(in_node("write the authorities' keys", self.machine))
+        });
+        try_join_all(files).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;

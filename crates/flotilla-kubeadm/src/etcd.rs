@@ -1,0 +1,219 @@
+//! etcd, asked and told by its own tools in a control plane.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use flotilla_engine::cluster::Node;
+use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine, Member};
+use futures::future::join_all;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::patience::{Cancelled, Patience};
+use crate::phase::in_node;
+
+mod restore;
+mod snapshot;
+
+pub use restore::Source;
+pub(crate) use restore::restore;
+pub use snapshot::{Snapshot, save_snapshot};
+
+const PKI: &str = "/etc/kubernetes/pki/etcd";
+const CLIENT_PORT: u16 = 2379;
+/// A member that is up answers in milliseconds: it is on this host.
+const ANSWER: &str = "1s";
+/// etcd takes a member out only when the others have known each other for five seconds.
+const REMOVAL: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(300);
+
+/// A member with what it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    pub member: Member,
+    pub is_leader: bool,
+    /// None as long as it does not answer.
+    pub version: Option<String>,
+    /// How much it knows of what the members have agreed on: the more, the higher.
+    pub agreed: Option<u64>,
+    /// How many bytes its database has on disk.
+    pub size: Option<u64>,
+    /// What it complains about: that there is no leader, that its space is used up.
+    pub complaints: Vec<String>,
+}
+
+/// The members, asked of the one in this machine, and each for its own state. None of them is waited for.
+pub async fn status(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
+    let members = list(speaker).await?;
+    let asked = members.into_iter().map(|member| async move {
+        let answer = tell(speaker, member.address, &["endpoint", "status"]).await;
+        let status = answer.ok().and_then(|text| parse::<Vec<Endpoint>>(&text).ok()?.pop());
+        MemberStatus::of(member, status.map(|endpoint| endpoint.status))
+    });
+    Ok(join_all(asked).await)
+}
+
+/// The members with what the engine wants to know of them.
+pub(crate) async fn members(speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+    Ok(status(speaker).await?.into_iter().map(|status| status.member).collect())
+}
+
+/// Whether a node's etcd is one of the members.
+pub(crate) async fn has_member(speaker: &dyn Machine, node: &Node) -> Result<bool, BootstrapError> {
+    Ok(list(speaker).await?.iter().any(|member| member.is_of(node)))
+}
+
+/// Takes out every member that is known by this name or this address. If one of them leads, another does so first: the
+/// rest would otherwise notice its end only after a second.
+pub(crate) async fn remove_member(
+    speaker: &dyn Machine,
+    name: &str,
+    address: Ipv4Addr,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let patience = Patience::new(format!("the removal of {name} from etcd"), REMOVAL, cancelled);
+    loop {
+        let members = list(speaker).await?;
+        let is_it = |member: &Member| member.address == address || member.name == name;
+        let Some(leaving) = members.iter().find(|member| is_it(member)) else { return Ok(()) };
+        let heir = members.iter().find(|member| !is_it(member) && !member.learner && !member.name.is_empty());
+        if let Some(heir) = heir {
+            // Refused by all but the leader, and a member that is down leads nobody.
+            let lead = ["move-leader", &format!("{:x}", heir.id)];
+            drop(tell(speaker, leaving.address, &lead).await);
+        }
+        let remove = ["member", "remove", &format!("{:x}", leaving.id)];
+        match tell(speaker, Ipv4Addr::LOCALHOST, &remove).await {
+            Ok(_) => {}
+            Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(error) => return Err(in_node("take a member out of etcd", speaker)(error)),
+        }
+    }
+}
+
+/// Waits until the members agree on writes.
+pub(crate) async fn wait_until_healthy(
+    speaker: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let patience = Patience::new("etcd's agreement", REMOVAL, cancelled);
+    loop {
+        match tell(speaker, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
+            Ok(_) => return Ok(()),
+            Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(error) => return Err(in_node("ask etcd for its health", speaker)(error)),
+        }
+    }
+}
+
+/// The members as the one in this machine knows them, also while they cannot agree. Nobody is asked whether it is up.
+async fn list(speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+    let list = tell(speaker, Ipv4Addr::LOCALHOST, &["member", "list", "--consistency=s"]).await;
+    let text = list.map_err(in_node("ask for etcd's members", speaker))?;
+    parse_list(&text).map_err(|source| BootstrapError::Api {
+        action: "read the list of etcd's members".to_owned(),
+        source: source.into(),
+    })
+}
+
+async fn tell(speaker: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result<String, ExecError> {
+    Ok(speaker.exec().run(etcdctl(member, ANSWER, words)).await?.text())
+}
+
+/// etcd's own client, speaking to one member.
+fn etcdctl(member: Ipv4Addr, limit: &str, words: &[&str]) -> Cmd {
+    let endpoint = format!("--endpoints=https://{member}:{CLIENT_PORT}");
+    let settings = [
+        ("CACERT", format!("{PKI}/ca.crt")),
+        ("CERT", format!("{PKI}/healthcheck-client.crt")),
+        ("KEY", format!("{PKI}/healthcheck-client.key")),
+        ("DIAL_TIMEOUT", ANSWER.to_owned()),
+        ("COMMAND_TIMEOUT", limit.to_owned()),
+        ("WRITE_OUT", "json".to_owned()),
+    ];
+    let env = settings.map(|(name, value)| (format!("ETCDCTL_{name}"), value)).to_vec();
+    Cmd { env, ..Cmd::new(["etcdctl", &endpoint].iter().chain(words).copied()) }
+}
+
+impl MemberStatus {
+    fn of(member: Member, status: Option<Status>) -> Self {
+        let up = status.is_some();
+        let status = status.unwrap_or_default();
+        Self {
+            is_leader: up && status.leader == member.id,
+            version: status.version,
+            agreed: status.agreed,
+            size: status.size,
+            complaints: status.errors,
+            member: Member { up, ..member },
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct List {
+    members: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(rename = "ID")]
+    id: u64,
+    #[serde(default)]
+    name: String,
+    #[serde(default, rename = "peerURLs")]
+    peers: Vec<String>,
+    #[serde(default, rename = "isLearner")]
+    learner: bool,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(rename = "Status")]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    version: Option<String>,
+    #[serde(rename = "raftIndex")]
+    agreed: Option<u64>,
+    #[serde(rename = "dbSize")]
+    size: Option<u64>,
+    #[serde(default)]
+    leader: u64,
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+/// What etcd's tools say that we cannot read.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error("it is not the JSON that etcd's tools write")]
+    Malformed(#[from] serde_json::Error),
+    #[error("member {id:x} has no address")]
+    NoAddress { id: u64 },
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, AnswerError> {
+    Ok(serde_json::from_str(text)?)
+}
+
+fn parse_list(text: &str) -> Result<Vec<Member>, AnswerError> {
+    let members = parse::<List>(text)?.members.into_iter();
+    members
+        .map(|Listed { id, name, peers, learner }| {
+            let address =
+                peers.iter().find_map(|url| address_in(url)).ok_or(AnswerError::NoAddress { id })?;
+            Ok(Member { name, id, address, up: false, learner })
+        })
+        .collect()
+}
+
+/// The address in `https://10.213.0.3:2380`.
+fn address_in(url: &str) -> Option<Ipv4Addr> {
+    url.rsplit('/').next()?.split(':').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

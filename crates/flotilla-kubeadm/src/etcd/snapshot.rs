@@ -1,0 +1,66 @@
+//! A copy of everything that a cluster knows, in one file.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+
+use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use serde::Deserialize;
+
+use super::{etcdctl, parse};
+use crate::phase::{in_node, run};
+
+/// Where snapshots stand for a moment; those that a killed command has left are removed by a later one.
+const FOLDER: &str = "/var/lib/flotilla/snapshots";
+/// A database of gigabytes takes a while.
+const LIMIT: &str = "10m";
+
+/// What is in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    pub revision: u64,
+    #[serde(rename = "totalKey")]
+    pub keys: u64,
+    #[serde(rename = "totalSize")]
+    pub bytes: u64,
+}
+
+/// Writes a snapshot of etcd, as the member in this machine has it, to `target`. It needs no majority.
+pub async fn save_snapshot(speaker: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
+    let path = save(speaker).await?;
+    let saved = async {
+        let snapshot = examine(speaker, &path).await?;
+        let copied = speaker.exec().copy_out(&path, target).await;
+        copied.map_err(in_node("copy the snapshot", speaker))?;
+        Ok(snapshot)
+    }
+    .await;
+    let removed = run(speaker, "remove the node's copy of the snapshot", Cmd::new(["rm", "-f", &path])).await;
+    saved.and_then(|snapshot| removed.map(|_| snapshot))
+}
+
+/// Makes a snapshot that stays in the node, and says where.
+pub(super) async fn save(speaker: &dyn Machine) -> Result<String, BootstrapError> {
+    let path = new_path(speaker).await?;
+    let save = etcdctl(Ipv4Addr::LOCALHOST, LIMIT, &["snapshot", "save", &path]);
+    run(speaker, "make a snapshot of etcd", save).await?;
+    Ok(path)
+}
+
+/// A path for a snapshot in the node that nobody else uses.
+pub(super) async fn new_path(machine: &dyn Machine) -> Result<String, BootstrapError> {
+    let path = format!("{FOLDER}/{}.db", std::process::id());
+    let prepare = format!("mkdir -p -m 0700 {FOLDER} && find {FOLDER} -mmin +60 -delete; rm -f {path}");
+    run(machine, "make room for a snapshot", Cmd::sh(prepare)).await?;
+    Ok(path)
+}
+
+/// Says what is in a snapshot. A file that is none, or that is damaged, is an error.
+pub(super) async fn examine(machine: &dyn Machine, path: &str) -> Result<Snapshot, BootstrapError> {
+    let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]);
+    let said = run(machine, "read the snapshot", examine).await?;
+    parse(&said.text()).map_err(|source| BootstrapError::Api {
+        action: "read what etcd says of the snapshot".to_owned(),
+        source: source.into(),
+    })
+}

@@ -1,0 +1,92 @@
+use std::sync::Arc;
+
+use super::*;
+use flotilla_testkit::fake::FakeMachine;
+
+/// As etcdctl 3.7 writes it: one member that is up, one that was announced and never started.
+const LIST: &str = r#"{"header":{"cluster_id":12423819632738658778,"member_id":10756254964881169537,"raft_term":2},"members":[{"ID":10756254964881169537,"name":"demo","peerURLs":["https://10.213.0.2:2380"],"clientURLs":["https://10.213.0.2:2379"]},{"ID":12552046710664747208,"peerURLs":["https://10.213.0.3:2380"],"isLearner":true}]}"#;
+const ALONE: &str =
+    r#"{"members":[{"ID":10756254964881169537,"name":"demo","peerURLs":["https://10.213.0.2:2380"]}]}"#;
+const STATUS: &str = r#"[{"Endpoint":"https://10.213.0.2:2379","Status":{"header":{"member_id":10756254964881169537},"version":"3.7.0","dbSize":1454080,"leader":10756254964881169537,"raftIndex":1228}}]"#;
+
+const LISTING: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member list --consistency=s";
+const REMOVAL_OF_M02: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member remove ae31d3fad14858c8";
+
+fn never() -> Cancelled {
+    Arc::new(|| false)
+}
+
+fn m02() -> Ipv4Addr {
+    Ipv4Addr::new(10, 213, 0, 3)
+}
+
+#[tokio::test]
+async fn members_say_how_they_are() {
+    let script = [("member list", Ok(LIST)), (".2:2379", Ok(STATUS)), (".3:2379", Err("deadline exceeded"))];
+    let members = status(&FakeMachine::new(&[], &script)).await.unwrap();
+    let first = Member {
+        name: "demo".to_owned(),
+        id: 10_756_254_964_881_169_537,
+        address: Ipv4Addr::new(10, 213, 0, 2),
+        up: true,
+        learner: false,
+    };
+    let second = Member {
+        name: String::new(),
+        id: 12_552_046_710_664_747_208,
+        address: m02(),
+        up: false,
+        learner: true,
+    };
+    assert_eq!(members.iter().map(|status| status.member.clone()).collect::<Vec<_>>(), [first, second]);
+    assert_eq!(members.iter().map(|status| status.is_leader).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((members[0].size, members[0].version.as_deref()), (Some(1_454_080), Some("3.7.0")));
+    assert_eq!((members[1].size, members[1].version.as_deref()), (None, None));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_an_error() {
+    let error = status(&FakeMachine::new(&[], &[("member list", Ok("Error: what?"))])).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot read the list of etcd's members");
+}
+
+#[tokio::test]
+async fn a_member_is_known_by_its_address_before_it_has_a_name() {
+    let machine = FakeMachine::new(&[], &[("member list", Ok(LIST)), ("member list", Ok(ALONE))]);
+    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    let lead = "etcdctl --endpoints=https://10.213.0.3:2379 move-leader 9545e4e6c7461c81";
+    assert_eq!(machine.log(), [LISTING, lead, REMOVAL_OF_M02, LISTING]);
+}
+
+#[tokio::test]
+async fn one_that_is_no_member_is_removed() {
+    let machine = FakeMachine::new(&[], &[("member list", Ok(ALONE))]);
+    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    assert_eq!(machine.log(), [LISTING]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn etcd_may_want_to_wait_before_it_lets_a_member_go() {
+    let script = [
+        ("member list", Ok(LIST)),
+        ("member remove", Err("etcdserver: unhealthy cluster")),
+        ("member list", Ok(LIST)),
+        ("member list", Ok(ALONE)),
+    ];
+    let machine = FakeMachine::new(&[], &script);
+    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    assert_eq!(machine.log().iter().filter(|line| *line == REMOVAL_OF_M02).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_etcd_does_not_let_go_is_an_error() {
+    let script: Vec<_> = [("member list", Ok(LIST)), ("member remove", Err("etcdserver: unhealthy cluster"))]
+        .into_iter()
+        .cycle()
+        .take(1000)
+        .collect();
+    let error =
+        remove_member(&FakeMachine::new(&[], &script), "demo-m02", m02(), &never()).await.unwrap_err();
+    let BootstrapError::TimedOut { seen, .. } = error else { panic!("{error:?}") };
+    assert_eq!(seen, ["etcdserver: unhealthy cluster"]);
+}

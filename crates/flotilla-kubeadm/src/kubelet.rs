@@ -1,0 +1,133 @@
+//! Whether the kubelet can live at all. One that cannot work with its settings ends at once, again and again: whoever
+//! waits for what it is to do should not wait for minutes.
+
+use std::time::Duration;
+
+use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use tokio::time::{Instant, sleep};
+
+use crate::files::CRI_SOCKET;
+use crate::phase::run;
+
+/// How often to look, and how many deaths are too many.
+const LOOK: Duration = Duration::from_secs(3);
+const TOO_MANY: u32 = 5;
+
+/// How many lines of its log are its last words.
+const LAST: usize = 10;
+
+/// The deaths of a machine's kubelet from now on.
+pub(crate) struct Deaths<'a> {
+    machine: &'a dyn Machine,
+    before: u32,
+    next_look: Instant,
+}
+
+impl<'a> Deaths<'a> {
+    pub(crate) async fn from_now(machine: &'a dyn Machine) -> Result<Self, BootstrapError> {
+        Ok(Self { machine, before: count(machine).await?, next_look: Instant::now() + LOOK })
+    }
+
+    /// An error if there were too many. Looks now and then, however often it is called.
+    pub(crate) async fn check(&mut self) -> Result<(), BootstrapError> {
+        if Instant::now() < self.next_look {
+            return Ok(());
+        }
+        if count(self.machine).await? >= self.before + TOO_MANY {
+            let (node, seen) = (self.machine.name().to_string(), last_words(self.machine).await);
+            return Err(BootstrapError::Crashing { node, seen });
+        }
+        self.next_look = Instant::now() + LOOK;
+        Ok(())
+    }
+
+    /// Ends with too many deaths, else never.
+    pub(crate) async fn too_many(&mut self) -> BootstrapError {
+        loop {
+            sleep(LOOK).await;
+            if let Err(error) = self.check().await {
+                return error;
+            }
+        }
+    }
+}
+
+/// How often the kubelet has died by itself since this machine exists, in the words of its PID 1.
+async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
+    let count = Cmd::sh("cat /var/log/flotilla/init.log* | grep -c 'kubelet: died' || true");
+    Ok(run(machine, "look at the kubelet", count).await?.text().parse().unwrap_or(0))
+}
+
+/// What the kubelet said last, and what became of the containers.
+pub(crate) async fn last_words_and_containers(machine: &dyn Machine) -> Vec<String> {
+    let mut lines = last_words(machine).await;
+    lines.extend(lines_of(machine, &format!("crictl --runtime-endpoint {CRI_SOCKET} ps -a 2>&1")).await);
+    lines
+}
+
+/// What the kubelet said last, each thing once, without the traces by which a Go program tells its authors of an end.
+async fn last_words(machine: &dyn Machine) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in lines_of(machine, "tail -n 200 /var/log/flotilla/kubelet.log").await {
+        if !is_trace(&line) && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.split_off(lines.len().saturating_sub(LAST))
+}
+
+fn is_trace(line: &str) -> bool {
+    let is_call = line.ends_with(')') && line.split(' ').next().is_some_and(|word| word.contains('('));
+    line.is_empty() || line.starts_with(['\t', ' ']) || line.starts_with("goroutine ") || is_call
+}
+
+async fn lines_of(machine: &dyn Machine, script: &str) -> Vec<String> {
+    let limit = Some(Duration::from_secs(10));
+    match machine.exec().run(Cmd { limit, ..Cmd::sh(script) }).await {
+        Ok(output) => output.text().lines().map(str::to_owned).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_testkit::fake::FakeMachine;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_that_dies_again_and_again_is_told_with_its_last_words() {
+        let log = "\
+Flag --max-pods has been deprecated
+panic: cannot set feature gate NodeSwap to false, feature is locked to true
+
+goroutine 1 [running]:
+k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1.SetDefaults_KubeletConfiguration(0xa66ec926e08, {0x0?, 0x0})
+\tk8s.io/kubernetes@v1.37.1/pkg/kubelet/apis/config/v1beta1/defaults.go:70 +0x1394
+main.main()
+\tk8s.io/kubernetes@v1.37.1/cmd/kubelet/kubelet.go:37 +0x2a
+Flag --max-pods has been deprecated
+panic: cannot set feature gate NodeSwap to false, feature is locked to true
+";
+        let script = [("died", Ok("2")), ("died", Ok("6")), ("died", Ok("7")), ("kubelet.log", Ok(log))];
+        let machine = FakeMachine::new(&[], &script);
+        let started = Instant::now();
+        let error = Deaths::from_now(&machine).await.unwrap().too_many().await;
+        assert_eq!(error.to_string(), "the kubelet of node demo ends again and again");
+        let words = log.lines().take(2);
+        assert!(matches!(error, BootstrapError::Crashing { seen, .. } if words.eq(&seen)));
+        assert_eq!(started.elapsed(), 2 * LOOK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deaths_of_an_earlier_life_do_not_count_and_looks_are_rare() {
+        let machine = FakeMachine::new(&[], &[("died", Ok("70")), ("died", Ok("74"))]);
+        let mut deaths = Deaths::from_now(&machine).await.unwrap();
+        for _ in 0..100 {
+            deaths.check().await.unwrap();
+        }
+        assert_eq!(machine.log().len(), 1);
+        sleep(LOOK).await;
+        deaths.check().await.unwrap();
+        assert_eq!(machine.log().len(), 2);
+    }
+}

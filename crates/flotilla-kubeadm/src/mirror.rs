@@ -1,0 +1,134 @@
+//! The pods by which the API lists what kubelets run of their own accord: the mirrors of static pods.
+
+use std::time::Duration;
+
+use flotilla_engine::port::BootstrapError;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::api::{self, SYSTEM, cannot};
+use crate::patience::{Cancelled, Patience};
+
+/// By which a kubelet tells whether a mirror shows the static pod as it is.
+const HASH: &str = "kubernetes.io/config.mirror";
+const STAND_IN: &str = "stand-in";
+/// Something of it has to change, or the kubelet does not look again.
+const NUDGE: &str = "flotilla.dev/nudge";
+
+const LIMIT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(100);
+
+const STATIC_PODS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+fn pods(client: &Client) -> Api<Pod> {
+    Api::namespaced(client.clone(), SYSTEM)
+}
+
+/// Whether the API lists the etcd of this node.
+pub(crate) async fn has_etcd(client: &Client, node: &str) -> Result<bool, kube::Error> {
+    api::exists(&pods(client), &format!("etcd-{node}")).await
+}
+
+/// Makes the kubelet put its etcd on the list. kubeadm reads there where etcd is.
+///
+/// The kubelet has started etcd before its node was known, has been refused, and would try again a minute later. A
+/// mirror that shows something else makes it look at once. It takes that away and makes the right one.
+pub(crate) async fn ensure_etcd(
+    client: &Client,
+    node: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let failed = |error| cannot(format!("list the etcd of node {node}"))(error);
+    let patience = Patience::new(format!("the listing of node {node}'s etcd"), LIMIT, cancelled);
+    // The right one would be refused without the class of its priority.
+    while let Err(error) = api::is_done(client, "scheduling/bootstrap-system-priority-classes").await {
+        patience.pause(POLL, &[api::in_one_line(&error)]).await?;
+    }
+    let name = format!("etcd-{node}");
+    let stand_in = json!({
+        "metadata": {"name": name, "annotations": {HASH: STAND_IN}},
+        "spec": {"nodeName": node, "containers": [{"name": "etcd", "image": STAND_IN}]},
+    });
+    api::create(&pods(client), stand_in).await.map_err(failed)?;
+    for nudge in 1.. {
+        match patience.pause(POLL, &[]).await {
+            // It will be there within a minute, as it would have been without us.
+            Err(BootstrapError::TimedOut { .. }) => return Ok(()),
+            result => result?,
+        }
+        match pods(client).get_opt(&name).await.map_err(failed)? {
+            Some(pod) if is_stand_in(&pod) => {
+                let patch = Patch::Merge(json!({"metadata": {"labels": {NUDGE: format!("{nudge}")}}}));
+                match pods(client).patch(&name, &PatchParams::default(), &patch).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    patched => drop(patched.map_err(failed)?),
+                }
+            }
+            Some(_) => return Ok(()),
+            // Taken away: the right one comes now.
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_stand_in(pod: &Pod) -> bool {
+    pod.annotations().get(HASH).is_some_and(|hash| hash == STAND_IN)
+}
+
+/// Takes the control plane of a node off the list: kubeadm would take it for one that is there.
+pub(crate) async fn forget(client: &Client, node: &str) -> Result<(), BootstrapError> {
+    for component in STATIC_PODS {
+        let at_once = DeleteParams::default().grace_period(0);
+        match pods(client).delete(&format!("{component}-{node}"), &at_once).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            deleted => {
+                drop(deleted.map_err(cannot(format!("take {component} of node {node} off the list")))?);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fake_api::FakeApi;
+
+    const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+    const HOOK: &str = "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes";
+
+    fn never() -> Cancelled {
+        Arc::new(|| false)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_is_nudged_until_it_has_replaced_the_stand_in() {
+        let (etcd, right) =
+            (format!("{PODS}/etcd-demo"), json!({"metadata": {"annotations": {HASH: "abc"}}}));
+        let api = FakeApi::new(&[(HOOK, json!("ok"))]);
+        api.interfere(&etcd, right);
+        ensure_etcd(&api.client(), "demo", &never()).await.unwrap();
+        assert_eq!(api.log(), [format!("POST {PODS}"), format!("PATCH {etcd}")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_that_does_not_mind_is_left_alone() {
+        let api = FakeApi::new(&[(HOOK, json!("ok"))]);
+        ensure_etcd(&api.client(), "demo", &never()).await.unwrap();
+        assert!(has_etcd(&api.client(), "demo").await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn all_of_a_node_is_taken_off_the_list_and_nothing_else() {
+        let paths =
+            ["etcd-demo", "kube-scheduler-demo", "etcd-demo-m02"].map(|name| format!("{PODS}/{name}"));
+        let api = FakeApi::new(&paths.each_ref().map(|path| (path.as_str(), json!({"metadata": {}}))));
+        forget(&api.client(), "demo").await.unwrap();
+        assert_eq!(paths.map(|path| api.object(&path).is_some()), [false, false, true]);
+    }
+}

@@ -1,0 +1,198 @@
+//! What of the host a node has: folders and ports.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{SpecError, text};
+
+/// Where a node's own files and the kernel's are: nothing of the host's goes over them.
+const NOT_OVER: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/var"];
+
+/// A folder of the host's that a node sees: `/src:/dst`, or `/src:/dst:ro` if it may only read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostMount {
+    pub source: PathBuf,
+    pub target: PathBuf,
+    pub read_only: bool,
+}
+
+impl FromStr for HostMount {
+    type Err = SpecError;
+
+    fn from_str(given: &str) -> Result<Self, SpecError> {
+        let bad = || SpecError::Mount { given: given.to_owned() };
+        let mut parts = given.split(':');
+        let (Some(source), Some(target)) = (parts.next(), parts.next()) else { return Err(bad()) };
+        let read_only = match (parts.next(), parts.next()) {
+            (None | Some("rw"), None) => false,
+            (Some("ro"), None) => true,
+            _ => return Err(bad()),
+        };
+        let [source, target] = [source, target].map(PathBuf::from);
+        if !is_plain(&source) || !is_plain(&target) {
+            return Err(bad());
+        }
+        if let Some(target) = NOT_OVER.into_iter().find(|path| target == Path::new(path)) {
+            return Err(SpecError::MountOver { given: given.to_owned(), target });
+        }
+        Ok(Self { source, target, read_only })
+    }
+}
+
+/// From the root, without `..` and the like.
+fn is_plain(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+impl fmt::Display for HostMount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, target, read_only } = self;
+        write!(f, "{}:{}{}", source.display(), target.display(), if *read_only { ":ro" } else { "" })
+    }
+}
+
+/// A port of the host's that leads to a node: `8080:30080`, `0.0.0.0:8080:30080`, `5353:30053/udp`.
+///
+/// Without an address it is open to the host's own programs alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// The host's address; `0.0.0.0` is all of them.
+    pub address: Ipv4Addr,
+    pub host: u16,
+    pub node: u16,
+    pub protocol: Protocol,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+impl HostPort {
+    /// Whether two cannot both be had: the same port of an address that they share.
+    pub fn collides(&self, other: &Self) -> bool {
+        let is_all = |port: &Self| port.address.is_unspecified();
+        let meet = self.address == other.address || is_all(self) || is_all(other);
+        meet && (self.host, self.protocol) == (other.host, other.protocol)
+    }
+}
+
+impl FromStr for HostPort {
+    type Err = SpecError;
+
+    fn from_str(given: &str) -> Result<Self, SpecError> {
+        let bad = || SpecError::Port { given: given.to_owned() };
+        let (words, protocol) = match given.rsplit_once('/') {
+            None => (given, Protocol::Tcp),
+            Some((words, "tcp")) => (words, Protocol::Tcp),
+            Some((words, "udp")) => (words, Protocol::Udp),
+            Some(_) => return Err(bad()),
+        };
+        let port = |text: &str| text.parse().ok().filter(|port| *port > 0).ok_or_else(bad);
+        let words: Vec<&str> = words.split(':').collect();
+        let (address, host, node) = match words[..] {
+            [both] => (Ipv4Addr::LOCALHOST, both, both),
+            [host, node] => (Ipv4Addr::LOCALHOST, host, node),
+            [address, host, node] => (address.parse().map_err(|_| bad())?, host, node),
+            _ => return Err(bad()),
+        };
+        Ok(Self { address, host: port(host)?, node: port(node)?, protocol })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, host, node, protocol } = self;
+        if *address != Ipv4Addr::LOCALHOST {
+            write!(f, "{address}:")?;
+        }
+        write!(f, "{host}:{node}")?;
+        if *protocol == Protocol::Tcp { Ok(()) } else { write!(f, "/{protocol}") }
+    }
+}
+
+impl Serialize for HostMount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostMount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::parsed(deserializer, str::parse)
+    }
+}
+
+impl Serialize for HostPort {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPort {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::parsed_or_number(deserializer, str::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_read_back_as_they_were_written() {
+        for text in ["/src:/dst", "/a/b:/c/d:ro"] {
+            assert_eq!(text.parse::<HostMount>().unwrap().to_string(), text);
+        }
+        assert!(!"/src:/dst:rw".parse::<HostMount>().unwrap().read_only);
+        for text in
+            ["", "/src", "src:/dst", "/src:dst", "/src:/dst:wo", "/src:/dst:ro:x", "/src:/", "/s:/etc"]
+        {
+            assert!(text.parse::<HostMount>().is_err(), "{text}");
+        }
+        let over = SpecError::MountOver { given: "/s:/etc/".to_owned(), target: "/etc" };
+        assert_eq!("/s:/etc/".parse::<HostMount>(), Err(over));
+        for text in ["/../src:/dst", "/src:/a/../etc"] {
+            assert!(text.parse::<HostMount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_are_the_hosts_own_unless_an_address_is_named() {
+        for (text, written) in [
+            ("8080", "8080:8080"),
+            ("8080:80", "8080:80"),
+            ("127.0.0.1:8080:80/tcp", "8080:80"),
+            ("0.0.0.0:53:30053/udp", "0.0.0.0:53:30053/udp"),
+        ] {
+            assert_eq!(text.parse::<HostPort>().unwrap().to_string(), written);
+        }
+        for text in ["", "0", "80:0", "65536", "a:80", "1.2.3:80:80", "80/sctp", "1:2:3:4", "80/"] {
+            assert!(text.parse::<HostPort>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_collide_where_they_share_an_address() {
+        let port = |text: &str| text.parse::<HostPort>().unwrap();
+        assert!(port("80:1").collides(&port("80:2")));
+        assert!(port("80:1").collides(&port("0.0.0.0:80:2")));
+        assert!(!port("80:1").collides(&port("10.0.0.1:80:2")));
+        assert!(!port("80:1").collides(&port("80:1/udp")));
+    }
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::{Cpus, DriverName, FeatureGates, Memory, NetworkSpec, SpecErrorKind};
+
+const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
+
+fn node(name: &str, role: Role) -> NodeSpec {
+    NodeSpec::plain(name.parse().unwrap(), role)
+}
+
+fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
+    ClusterSpec {
+        name: "demo".parse().unwrap(),
+        kubernetes_version: "v1.37.1".parse().unwrap(),
+        driver: DriverName::Native,
+        network: NetworkSpec::default(),
+        api_server: ApiServerSpec::default(),
+        extra_config: Vec::new(),
+        feature_gates: FeatureGates::default(),
+        taint_control_planes: false,
+        nodes,
+    }
+}
+
+fn told(findings: &[SpecError]) -> String {
+    let lines = findings.iter().map(|error| {
+        let hint = error.hint().unwrap_or_default();
+        format!("{:?}: {error} ({hint})", error.kind())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_plain_cluster_is_sound_and_its_first_control_plane_is_primary() {
+    let nodes = vec![
+        node("a", Role::Worker),
+        node("b", Role::ControlPlane),
+        NodeSpec { cpus: Cpus::Max, memory: Memory::Max, ..node("c", Role::ControlPlane) },
+    ];
+    let spec = cluster(nodes);
+    assert_eq!(spec.check(&HOST), []);
+    assert_eq!(spec.primary().name.as_ref(), "b");
+}
+
+#[test]
+fn an_even_number_of_control_planes_is_warned_of() {
+    let warned = |count: usize| {
+        let nodes = (1..=count).map(|number| node(&format!("n{number}"), Role::ControlPlane));
+        told(&cluster(nodes.collect()).warnings(&HOST))
+    };
+    assert_eq!([warned(1), warned(3), warned(5)], ["", "", ""]);
+    insta::assert_snapshot!(warned(4), @"Usage: 4 control planes bear no more failures than 3: an odd number is better ()");
+}
+
+#[test]
+fn another_control_plane_can_be_made_the_primary_one() {
+    let mut spec = cluster(vec![
+        node("a", Role::Worker),
+        node("b", Role::ControlPlane),
+        node("c", Role::Worker),
+        NodeSpec { power: WantedPower::Stopped, ..node("d", Role::ControlPlane) },
+        node("e", Role::ControlPlane),
+    ]);
+    let order = |spec: &ClusterSpec| {
+        spec.nodes.iter().map(|node| node.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    spec.hand_over_primary(&[]);
+    assert_eq!(order(&spec), "a b c d e", "it is one that runs already");
+    spec.hand_over_primary(&["b".parse().unwrap()]);
+    assert_eq!(order(&spec), "a e b c d", "the next that runs");
+    spec.make_primary(&"d".parse().unwrap());
+    assert_eq!(order(&spec), "a d e b c");
+    spec.make_primary(&"c".parse().unwrap());
+    assert_eq!(order(&spec), "a d e b c", "a worker cannot be it");
+    spec.hand_over_primary(&["b".parse().unwrap(), "e".parse().unwrap()]);
+    assert_eq!(order(&spec), "a d e b c", "no other is left");
+}
+
+#[test]
+fn everything_wrong_with_a_cluster_is_told_at_once() {
+    let size = |text: &str| text.parse::<Memory>().unwrap();
+    let mut spec = cluster(vec![
+        NodeSpec { cpus: "5".parse().unwrap(), memory: size("129g"), ..node("demo", Role::ControlPlane) },
+        NodeSpec { memory: size("1023m"), disk: Some(1024 * MIB), ..node("demo", Role::ControlPlane) },
+        NodeSpec { memory: size("100"), ..node("demo", Role::Worker) },
+    ]);
+    spec.network.dns_domain = String::new();
+    spec.api_server.names = ["a.b", "*.a.b", "*", "a.*.b", "A"].map(str::to_owned).to_vec();
+    insta::assert_snapshot!(told(&spec.check(&HOST)), @r#"
+    Cores: node demo wants 5 CPUs, the host has 4 (give it at most 4, or `max`)
+    Memory: node demo wants 132096 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
+    Config: two nodes have the name demo ()
+    Memory: node demo has 1023 MiB of memory, a control plane needs 1024 MiB (give it at least 1024m)
+    Disk: node demo has a disk of 1024 MiB, it needs 2048 MiB (give it at least 2048m)
+    Memory: node demo has 100 MiB of memory, a worker needs 256 MiB (give it at least 256m)
+    Usage: "" is not a DNS domain ()
+    Usage: "*" is not a name the API server can answer to ()
+    Usage: "a.*.b" is not a name the API server can answer to ()
+    Usage: "A" is not a name the API server can answer to ()
+    "#);
+}
+
+#[test]
+fn a_cluster_without_control_plane_is_a_broken_configuration() {
+    let findings = cluster(vec![node("demo", Role::Worker)]).check(&HOST);
+    assert_eq!(findings, [SpecError::NoControlPlane]);
+    assert_eq!(findings[0].kind(), SpecErrorKind::Config);
+    assert_eq!(cluster(Vec::new()).check(&HOST), [SpecError::NoControlPlane]);
+}
+
+#[test]
+fn the_least_memory_is_enough() {
+    let control_plane = NodeSpec { memory: Memory::Bytes(1024 * MIB), ..node("a", Role::ControlPlane) };
+    let worker = NodeSpec { memory: Memory::Bytes(256 * MIB), ..node("b", Role::Worker) };
+    assert_eq!(cluster(vec![control_plane, worker]).check(&HOST), []);
+}
+
+#[test]
+fn a_host_too_small_for_max_is_told() {
+    let host = HostSize { cpus: 1, memory: 512 * MIB };
+    let findings =
+        cluster(vec![NodeSpec { memory: Memory::Max, ..node("a", Role::ControlPlane) }]).check(&host);
+    assert!(matches!(findings[..], [SpecError::MemoryTooSmall { .. }]), "{findings:?}");
+}
+
+#[test]
+fn more_memory_than_the_host_has_is_a_warning_unless_it_is_nonsense() {
+    let with = |sizes: &[&str]| {
+        let nodes = sizes.iter().enumerate().map(|(index, size)| {
+            let role = if index == 0 { Role::ControlPlane } else { Role::Worker };
+            NodeSpec { memory: size.parse().unwrap(), ..node(&format!("n{index}"), role) }
+        });
+        cluster(nodes.collect())
+    };
+    for enough in [&["8g"][..], &["max"], &["no-limit", "no-limit"], &["4g", "4g"], &["no-limit", "8g"]] {
+        assert_eq!(with(enough).warnings(&HOST), [], "{enough:?}");
+    }
+    for over in [&["9g"][..], &["128g", "2g"], &["4g", "5g"], &["max", "max"]] {
+        assert_eq!(with(over).check(&HOST), [], "{over:?}");
+        assert_ne!(with(over).warnings(&HOST), [], "{over:?}");
+    }
+    insta::assert_snapshot!(told(&with(&["9g", "10g", "2g"]).warnings(&HOST)), @"
+    Memory: node n0 wants 9216 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
+    Memory: node n1 wants 10240 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
+    ");
+    let mut spec = with(&["4g", "3g", "2g"]);
+    insta::assert_snapshot!(told(&spec.warnings(&HOST)), @"Memory: the nodes that run want 9216 MiB of memory together, the host has 8192 MiB ()");
+    // Who is off has none.
+    spec.nodes[2].power = WantedPower::Stopped;
+    assert_eq!(spec.warnings(&HOST), []);
+    assert!(matches!(with(&["129g"]).check(&HOST)[..], [SpecError::MemoryOverHost { .. }]));
+}
+
+#[test]
+fn kubelets_may_be_three_minor_versions_older_and_control_planes_not_at_all() {
+    let checked = |role, version: &str| {
+        let own = NodeSpec { kubernetes_version: Some(version.parse().unwrap()), ..node("own", role) };
+        cluster(vec![node("demo", Role::ControlPlane), own]).check(&HOST)
+    };
+    for good in ["v1.37.0", "v1.37.1", "v1.37.2", "v1.34.9"] {
+        assert_eq!(checked(Role::Worker, good), [], "{good}");
+    }
+    assert_eq!(checked(Role::ControlPlane, "v1.37.1"), []);
+    let bad = [
+        checked(Role::Worker, "v1.38.0"),
+        checked(Role::Worker, "v1.33.9"),
+        checked(Role::ControlPlane, "v1.36.4"),
+        checked(Role::ControlPlane, "v1.37.2"),
+    ];
+    insta::assert_snapshot!(told(&bad.concat()), @"
+    Usage: the kubelet v1.38.0 of node own is too new for the cluster's v1.37.1 (it can be from v1.34 to v1.37)
+    Usage: the kubelet v1.33.9 of node own is too old for the cluster's v1.37.1 (it can be from v1.34 to v1.37)
+    Usage: the control plane own cannot be v1.36.4 in a cluster of v1.37.1 (give the whole cluster another version, or only its workers)
+    Usage: the control plane own cannot be v1.37.2 in a cluster of v1.37.1 (give the whole cluster another version, or only its workers)
+    ");
+}
+
+#[test]
+fn what_a_node_has_of_its_own_must_fit_together() {
+    let attached = |name: &str, role, mounts: &[&str], ports: &[&str]| NodeSpec {
+        mounts: mounts.iter().map(|mount| mount.parse().unwrap()).collect(),
+        ports: ports.iter().map(|port| port.parse().unwrap()).collect(),
+        ..node(name, role)
+    };
+    let sound = [
+        attached("demo", Role::ControlPlane, &["/a:/b", "/a:/b/c"], &["80:1", "80:1/udp"]),
+        attached("a", Role::Worker, &["/a:/b"], &["81:1", "10.0.0.1:80:1"]),
+    ];
+    assert_eq!(cluster(sound.to_vec()).check(&HOST), []);
+    let broken = vec![
+        attached("demo", Role::ControlPlane, &[], &["80:1", "80:2"]),
+        NodeSpec {
+            kubernetes_version: Some("v1.36.4".parse().unwrap()),
+            bundle: Some("v1.36.4".to_owned()),
+            extra_config: vec!["kubelet.v=4".parse().unwrap(), "apiserver.v=4".parse().unwrap()],
+            ..attached("a", Role::Worker, &["/a:/b", "/c:/b:ro"], &["0.0.0.0:80:1"])
+        },
+    ];
+    insta::assert_snapshot!(told(&cluster(broken).check(&HOST)), @"
+    Usage: node a has both a version and a bundle, and a bundle has its version (leave out the version)
+    Usage: node a cannot have apiserver.v=4 for itself: only the kubelet is a node's own (give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`)
+    Usage: node a has two mounts on /b ()
+    Usage: the port 80:2 of node demo is taken by 80:1 of node demo (forward another port of the host)
+    Usage: the port 0.0.0.0:80:1 of node a is taken by 80:1 of node demo (forward another port of the host)
+    ");
+}

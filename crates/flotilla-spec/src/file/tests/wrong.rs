@@ -1,0 +1,194 @@
+//! Everything that is wrong with a file, with its place.
+
+use super::*;
+use crate::SpecErrorKind;
+
+#[test]
+fn everything_wrong_is_told_at_once_with_its_place() {
+    let text = "\
+apiVersion: flotilla.dev/v2
+kind: Cluster
+name: My_Cluster
+kubernetesVersion: newest
+driver: docker
+netwrk: {}
+network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}
+apiServer: [a]
+extraConfig: [kublet.a=b, kubelet.max-pods=5]
+featureGates: {A: maybe}
+nodeDefaults: {memory: 3x, name: a}
+nodes: 3
+";
+    insta::assert_snapshot!(wrong(text, &HOST), @r#"
+    a.yaml:1:13 (`apiVersion: flotilla.dev/v2`): "flotilla.dev/v2" is not an apiVersion this flotilla knows, it wants "flotilla.dev/v1"
+    a.yaml:3:7 (`name: My_Cluster`): the cluster name "My_Cluster" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-cluster`
+    a.yaml:4:20 (`kubernetesVersion: newest`): "newest" is not a version of Kubernetes; write a full version, for instance `v1.37.1`
+    a.yaml:5:9 (`driver: docker`): "docker" is not a driver: these are native
+    a.yaml:6:1 (`netwrk: {}`): "netwrk" is not a key here: these are apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
+    a.yaml:7:19 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
+    a.yaml:7:47 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "big" is not a whole number from 1 to 32
+    a.yaml:7:52 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "dns" is not a key here: these are subnet, podSubnet, nodePodPrefix, serviceSubnet, dnsDomain, cni
+    a.yaml:8:12 (`apiServer: [a]`): here should be keys with values
+    a.yaml:9:15 (`extraConfig: [kublet.a=b, kubelet.max-pods=5]`): "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
+    a.yaml:10:19 (`featureGates: {A: maybe}`): "A=maybe" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
+    a.yaml:11:24 (`nodeDefaults: {memory: 3x, name: a}`): "3x" is not a size; a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): "name" is not a key here: these are cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
+    a.yaml:12:8 (`nodes: 3`): here should be a list
+    "#);
+}
+
+#[test]
+fn everything_wrong_with_nodes_is_told_at_once() {
+    let text = "\
+nodes:
+- {role: boss, cpus: 0}
+- name: a
+  count: 2
+  memroy: 3g
+- count: 0
+- state: runing
+  labels: {a b: c, d: [e]}
+  taints: [a=b]
+- [1]
+- kubernetesVersion: v1.36
+  bundle: []
+  kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}
+  extraConfig: [max-pods=5]
+  featureGates: {A: 1, B C: true}
+  mounts: [/a, a:/b, /a:/etc]
+  ports: [99999, 1:2:3:4, 80/sctp]
+- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}
+";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
+    a.yaml:5:10 (`- {role: boss, cpus: 0}`): "boss" is not a role: these are control-plane, worker
+    a.yaml:5:22 (`- {role: boss, cpus: 0}`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`
+    a.yaml:7:10 (`count: 2`): a node that has a name cannot be counted; leave out `name`: counted nodes are named by the cluster and their number
+    a.yaml:8:3 (`memroy: 3g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:9:10 (`- count: 0`): "0" is not a whole number from 1 to 1000
+    a.yaml:10:10 (`- state: runing`): "runing" is not a state: these are running, stopped; did you mean `running`?
+    a.yaml:11:17 (`labels: {a b: c, d: [e]}`): "a b=c" is not a label; write `key=value`, with commas between several
+    a.yaml:11:23 (`labels: {a b: c, d: [e]}`): here should be text or a number
+    a.yaml:12:12 (`taints: [a=b]`): "a=b" is not a taint; write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
+    a.yaml:13:3 (`- [1]`): here should be keys with values
+    a.yaml:14:22 (`- kubernetesVersion: v1.36`): "v1.36" is not a version of Kubernetes; write a full version, for instance `v1.37.1`
+    a.yaml:15:11 (`bundle: []`): here should be text or a number
+    a.yaml:16:13 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "max-pods" is not a field of the kubelet's configuration; write the fields of a KubeletConfiguration, for instance `maxPods: 50`
+    a.yaml:16:26 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "kind" is not a field of the kubelet's configuration; write the fields of a KubeletConfiguration, for instance `maxPods: 50`
+    a.yaml:16:50 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): here should be text or a number
+    a.yaml:17:17 (`extraConfig: [max-pods=5]`): the option "max-pods=5" is missing the component or the key before `=`; write `component.key=value`, for instance `kubelet.max-pods=50`
+    a.yaml:18:21 (`featureGates: {A: 1, B C: true}`): "A=1" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
+    a.yaml:18:29 (`featureGates: {A: 1, B C: true}`): "B C" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
+    a.yaml:19:12 (`mounts: [/a, a:/b, /a:/etc]`): "/a" is not a mount of a host's folder; write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
+    a.yaml:19:16 (`mounts: [/a, a:/b, /a:/etc]`): "a:/b" is not a mount of a host's folder; write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
+    a.yaml:19:22 (`mounts: [/a, a:/b, /a:/etc]`): "/a:/etc" would hide what is in /etc of a node; mount it on a folder of its own, for instance `/mnt/data`
+    a.yaml:20:11 (`ports: [99999, 1:2:3:4, 80/sctp]`): "99999" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:20:18 (`ports: [99999, 1:2:3:4, 80/sctp]`): "1:2:3:4" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:20:27 (`ports: [99999, 1:2:3:4, 80/sctp]`): "80/sctp" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:21:13 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be keys with values
+    a.yaml:21:30 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
+    a.yaml:21:41 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
+    a.yaml:21:56 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
+    "#);
+}
+
+#[test]
+fn what_only_shows_when_values_meet_has_a_place_as_well() {
+    let text = "\
+network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}
+nodeDefaults:
+  memory: 100m
+nodes:
+- {memory: 129g, cpus: 5, state: stopped}
+- name: a
+  disk: 1g
+- {name: a, memory: 1g}
+- {role: control-plane, memory: 2g, state: stopped}
+";
+    let host = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @r#"
+    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 5 CPUs, the host has 4; give it at most 4, or `max`
+    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it at most 8192m, or `max`
+    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, a worker needs 256 MiB; give it at least 256m
+    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, it needs 2048 MiB; give it at least 2048m
+    a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes have the name a
+    a.yaml:4:19 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
+    a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a node's pods need more addresses than a /30 has: /28 at least
+    a.yaml:4:63 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): "" is not a DNS domain
+    a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): the control plane demo cannot be stopped while other nodes run, and no other control plane; stop the other nodes as well, or let it run
+    "#);
+    let text = "\
+nodeDefaults:
+  extraConfig: [kubelet.a=b, apiserver.v=4]
+nodes:
+- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}
+- name: a
+  kubernetesVersion: v1.38.0
+  bundle: '0123'
+  extraConfig: [scheduler.v=4, etcd.a=b]
+  mounts: [/a:/x, /b:/y, /c:/x/]
+- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConfig: []}
+- {count: 2, ports: [8080:81]}
+";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @"
+    a.yaml:7:23 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the control plane demo cannot be v1.36.4 in a cluster of v1.37.1; give the whole cluster another version, or only its workers
+    a.yaml:9:22 (`kubernetesVersion: v1.38.0`): the kubelet v1.38.0 of node a is too new for the cluster's v1.37.1; it can be from v1.34 to v1.37
+    a.yaml:10:11 (`bundle: '0123'`): node a has both a version and a bundle, and a bundle has its version; leave out the version
+    a.yaml:11:16 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have scheduler.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:11:16 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have etcd.a=b for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:12:11 (`mounts: [/a:/x, /b:/y, /c:/x/]`): node a has two mounts on /x/
+    a.yaml:13:32 (`- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConf`): the kubelet v1.33.9 of node b is too old for the cluster's v1.37.1; it can be from v1.34 to v1.37
+    a.yaml:5:16 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m04 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:5:16 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m05 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:7:39 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the port 0.0.0.0:80:81 of node demo is taken by 80:80 of node demo; forward another port of the host
+    a.yaml:14:21 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m04 is taken by 8080:80 of node b; forward another port of the host
+    a.yaml:14:21 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m05 is taken by 8080:80 of node b; forward another port of the host
+    ");
+    let none = "nodes: [{role: worker}]";
+    assert_eq!(wrong(&format!("{HEAD}{none}"), &host), "the cluster has no control plane");
+}
+
+#[test]
+fn what_is_no_yaml_is_told_with_its_place() {
+    let bad = [
+        "",
+        "- a",
+        "name: demo",
+        "nodes: [",
+        "name: a\nname: b",
+        "a: b\n---\na: b",
+        "kind: &a [*a]",
+        "[{}: 1",
+    ];
+    insta::assert_snapshot!(bad.map(|text| wrong(text, &HOST)).join("\n--\n"), @r#"
+    a.yaml:1:1 (``): the key "apiVersion" is missing
+    a.yaml:1:1 (``): the key "kind" is missing
+    a.yaml:1:1 (``): the key "name" is missing
+    --
+    a.yaml:1:1 (`- a`): here should be keys with values
+    --
+    a.yaml:1:1 (`name: demo`): the key "apiVersion" is missing
+    a.yaml:1:1 (`name: demo`): the key "kind" is missing
+    --
+    a.yaml:1:8 (`nodes: [`): unclosed bracket '['
+    --
+    a.yaml:2:1 (`name: b`): duplicate mapping key: name not allowed here
+    --
+    a.yaml:3:1 (`a: b`): only single YAML document expected but multiple found
+    --
+    a.yaml:1:11 (`kind: &a [*a]`): Recursive reference not allowed here
+    --
+    a.yaml:1:1 (`[{}: 1`): unclosed bracket '['
+    "#);
+}
+
+#[test]
+fn a_file_is_to_blame_except_where_the_host_is_too_small() {
+    let kind = |rest: &str| match ClusterFile::read("a.yaml", &format!("{HEAD}{rest}")) {
+        Err(errors) => errors[0].kind(),
+        Ok(file) => file.check(&file.expanded(&newest()), &HOST)[0].kind(),
+    };
+    assert_eq!(kind("nodes: [{memory: 3x}]"), SpecErrorKind::Config);
+    assert_eq!(kind("nodes: [{memory: 999999g}]"), SpecErrorKind::Memory);
+    assert_eq!(kind("nodes: [{cpus: 9999}]"), SpecErrorKind::Cores);
+    assert_eq!(kind("nodes: ["), SpecErrorKind::Config);
+}

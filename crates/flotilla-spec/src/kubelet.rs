@@ -1,0 +1,65 @@
+//! A node's own kubelet settings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::SpecError;
+
+/// What says what the rest is: not a setting.
+const NOT_SETTINGS: [&str; 2] = ["apiVersion", "kind"];
+
+/// Fields of a `KubeletConfiguration`, by name: `maxPods: 50`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, Value>")]
+pub struct KubeletSettings(BTreeMap<String, Value>);
+
+impl KubeletSettings {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl TryFrom<BTreeMap<String, Value>> for KubeletSettings {
+    type Error = SpecError;
+
+    fn try_from(settings: BTreeMap<String, Value>) -> Result<Self, SpecError> {
+        let is_name = |name: &String| {
+            name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                && !NOT_SETTINGS.contains(&name.as_str())
+        };
+        match settings.keys().find(|name| !is_name(name)) {
+            Some(name) => Err(SpecError::KubeletSetting { given: name.clone() }),
+            None => Ok(Self(settings)),
+        }
+    }
+}
+
+impl fmt::Display for KubeletSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings: Vec<_> = self.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.pad(&settings.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_has_the_name_of_a_field() {
+        let read = |text: &str| serde_json::from_str::<KubeletSettings>(text);
+        let settings = read(r#"{"maxPods": 50, "evictionHard": {"memory.available": "1Gi"}}"#).unwrap();
+        assert_eq!(settings.to_string(), r#"evictionHard={"memory.available":"1Gi"},maxPods=50"#);
+        for text in [r#"{"kind": "X"}"#, r#"{"apiVersion": "X"}"#, r#"{"max-pods": 1}"#, r#"{"": 1}"#] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

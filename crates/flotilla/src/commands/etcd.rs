@@ -1,0 +1,64 @@
+//! `flotilla etcd …`
+
+mod error;
+pub(crate) mod renewal;
+mod snapshot;
+mod status;
+
+use std::sync::Arc;
+
+use flotilla_engine::port::{Machine, Power};
+use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_spec::Role;
+
+use crate::args::{EtcdCommand, SnapshotCommand};
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+pub(crate) use error::EtcdError;
+pub(crate) use status::Status;
+
+pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<(), Failure> {
+    match command {
+        EtcdCommand::Status(_) => status::run(cx),
+        EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => snapshot::save(cx, args),
+        EtcdCommand::Snapshot(SnapshotCommand::Restore(args)) => snapshot::restore(cx, args),
+    }
+}
+
+/// A control plane that is on.
+#[derive(Clone)]
+pub(crate) struct ControlPlane {
+    pub(crate) node: Node,
+    pub(crate) machine: Arc<dyn Machine>,
+    /// It has been one before: it has data and keys.
+    pub(crate) joined: bool,
+}
+
+/// The control planes that are on, the primary one first.
+pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+    let engine = cx.engine();
+    cx.wait(async {
+        let mut machines = engine.machines(&cx.name).await?;
+        machines.retain(|_, machine| machine.state().power == Power::On);
+        let mut found = Vec::new();
+        for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
+            if let Some(machine) = machines.remove(&node.spec.name) {
+                let joined = engine.bootstrapper.has_joined(machine.as_ref()).await;
+                found.push(ControlPlane { node, machine, joined });
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Those of them that are members, of which there must be one.
+fn members_that_are_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+    let mut found = control_planes(cx, cluster)?;
+    found.retain(|control_plane| control_plane.joined);
+    if found.is_empty() {
+        let (cluster, node) = (cx.name.clone(), cluster.spec.primary().name.clone());
+        return Err(EngineError::NotRunning { cluster, node }.into());
+    }
+    Ok(found)
+}

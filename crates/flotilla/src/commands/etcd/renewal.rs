@@ -1,0 +1,73 @@
+//! An etcd that begins anew with one member.
+
+use flotilla_engine::event::{Outcome, Step};
+use flotilla_engine::port::Power;
+use flotilla_engine::{Cluster, EngineError};
+use flotilla_kubeadm::etcd::{Snapshot, Source};
+use flotilla_spec::WantedPower;
+
+use super::{ControlPlane, EtcdError, control_planes};
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+/// Says what is going to happen, and asks unless `yes` was given.
+pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, Failure> {
+    if !cx.screen.is_json() {
+        cx.screen.line(&lines.join("\n"));
+    }
+    if yes {
+        return Ok(true);
+    }
+    let yes = cx.screen.ask("do it?").ok_or(EtcdError::NobodyToAsk)?;
+    if !yes {
+        cx.screen.line("nothing was changed");
+    }
+    Ok(yes)
+}
+
+/// Turns on every control plane that is to run and has a machine. Gives all that are on.
+///
+/// One that stayed off with its old data would not know, when it is started one day, that etcd has begun anew without
+/// it: two such could be a majority of what was.
+pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+    let engine = cx.engine();
+    cx.wait(async {
+        let machines = engine.machines(&cx.name).await?;
+        engine.driver.ensure_network(cluster).await?;
+        let is_off = |name| machines.get(name).is_some_and(|machine| machine.state().power == Power::Off);
+        let to_run = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Running);
+        for node in to_run.filter(|node| is_off(&node.name)) {
+            let title = format!("booting node {}", node.name);
+            let step = Step::start(engine.reporter, format!("machine/{}", node.name), title, None);
+            engine.driver.ensure(cluster, &node.name).await?;
+            step.done(Outcome::Done);
+        }
+        Ok::<(), EngineError>(())
+    })?;
+    control_planes(cx, cluster)
+}
+
+/// Lets etcd begin anew in `member`, which is the primary control plane from then on. No other one of those that are
+/// `there` has joined afterwards.
+pub(crate) fn renew(
+    cx: &Cx,
+    cluster: &mut Cluster,
+    member: &ControlPlane,
+    there: &[ControlPlane],
+    source: Source,
+) -> Result<Snapshot, Failure> {
+    let name = &member.node.spec.name;
+    let others: Vec<_> = there
+        .iter()
+        .filter(|other| other.node.spec.name != *name)
+        .map(|other| other.machine.clone())
+        .collect();
+    // First: killed in the middle, the next command goes on with the same one.
+    cluster.spec.make_primary(name);
+    cx.store.save(cluster)?;
+    let title = format!("beginning etcd anew in node {name}");
+    let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
+    let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source)?;
+    step.done(Outcome::Done);
+    Ok(restored)
+}

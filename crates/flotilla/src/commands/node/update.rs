@@ -1,0 +1,68 @@
+//! `flotilla node update`
+
+use std::time::Duration;
+
+use flotilla_engine::port::{Changed, Drain};
+use flotilla_engine::{Cluster, EngineError};
+use flotilla_spec::{NodeName, change};
+use serde_json::json;
+
+use super::settings::{Of, Settings};
+use crate::args::NodeUpdateArgs;
+use crate::cluster::{Cx, node_of, prepare, this_host};
+use crate::commands::apply;
+use crate::commands::file::Plan;
+use crate::failure::Failure;
+
+pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    let settings = Settings::parse(&args.settings, Of::KnownNode, &mut problems);
+    if !problems.is_empty() {
+        return Err(EngineError::Spec(problems).into());
+    }
+    node_of(&cx.cluster()?, Some(&args.node))?;
+    // Held while a person thinks: what they agree to is what is done.
+    let _lock = cx.lock(&cx.name, "flotilla node update", args.lock)?;
+    let mut cluster = cx.store.get(&cx.name)?;
+    let node = node_of(&cluster, Some(&args.node))?.spec.name;
+    let plan = plan(&cluster, &node, &settings)?;
+    plan.feasible(cx, &cluster)?;
+    if args.dry_run {
+        cx.screen.result(&plan.to_json(), || match plan.changes.as_slice() {
+            [] => format!("{node} is like that already: nothing to do"),
+            _ => plan.lines(),
+        });
+        return Ok(());
+    }
+    // What changes at once needs no question.
+    let restarts = plan.changes.iter().any(|change| change.restarts().is_some());
+    if !plan.changes.is_empty() && !apply::agreed(cx, args.yes || !restarts, &plan)? {
+        return Ok(());
+    }
+    cx.heed_signals()?;
+    prepare::warn(cx, &plan.wanted);
+    // No node goes, so none is drained.
+    let drain = Drain { limit: Duration::ZERO, force: false };
+    let changed = apply::change(cx, &mut cluster, &plan, drain)?;
+    let mut value = plan.to_json();
+    value["node"] = json!(node.as_ref());
+    value["changed"] = json!(changed.is_yes() || !plan.changes.is_empty());
+    cx.screen.result(&value, || match (plan.changes.as_slice(), changed) {
+        ([], Changed::No) => format!("{node} is like that already: nothing to do"),
+        _ => format!("{node} is changed"),
+    });
+    Ok(())
+}
+
+/// How the cluster would change. All that is wrong with it is told.
+fn plan(cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan, Failure> {
+    let mut wanted = cluster.spec.clone();
+    for node in wanted.nodes.iter_mut().filter(|known| known.name == *node) {
+        settings.apply_to(node)?;
+    }
+    let problems = wanted.check(&this_host());
+    if !problems.is_empty() {
+        return Err(EngineError::Spec(problems).into());
+    }
+    Ok(Plan { changes: change::changes(&cluster.spec, &wanted), wanted })
+}

@@ -1,0 +1,215 @@
+//! What `node add` refuses: told at once, and the cluster is left alone.
+
+use std::fs;
+use std::net::TcpListener;
+
+use flotilla_testkit::Ran;
+use insta::assert_snapshot;
+
+use super::home;
+use super::stopped::home_with;
+
+/// As it is after a crash of the host: all are to run, and none does.
+const NODES: &str = "
+- name: demo
+  role: control-plane
+- name: demo-m02
+  role: worker
+  ports: ['8080:30080']
+";
+
+/// A cluster beside it.
+const OTHER: &str = "
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: other
+kubernetesVersion: v1.37.1
+nodes:
+- name: other
+  role: control-plane
+- name: theirs
+  role: worker
+  ports: ['9090:90']
+";
+
+/// Adds a node that cannot be, and sees to it that the cluster is as before.
+fn refused(args: &[&str]) -> Option<Ran> {
+    let home = home_with(NODES, &["demo", "demo-m02"])?;
+    let (ours, theirs) = (home.state().join("clusters/demo"), home.state().join("clusters/other"));
+    fs::create_dir(&theirs).expect("a folder in the home");
+    fs::write(theirs.join("cluster.yaml"), OTHER).expect("a file");
+    fs::copy(ours.join("state.json"), theirs.join("state.json")).expect("a file");
+    let file = |name: &str| fs::read_to_string(ours.join(name)).expect("a file of the cluster");
+    let before = [file("cluster.yaml"), file("state.json")];
+    let ran = home.run(["-p", "demo", "node", "add"].iter().chain(args));
+    assert_eq!([file("cluster.yaml"), file("state.json")], before, "{args:?}");
+    assert_ne!(ran.status, 0, "{args:?}");
+    Some(ran)
+}
+
+#[test]
+fn everything_that_cannot_be_read_is_told_at_once() {
+    // Before the cluster is looked for.
+    let home = home();
+    let bad = [
+        "node",
+        "add",
+        "Big",
+        "--cpus=two",
+        "--memory=lots",
+        "--disk-size=x",
+        "--labels=a",
+        "--taints=b",
+        "--mount=relative:/b",
+        "--port=0:1",
+        "--kubernetes-version=new",
+        "--extra-config=kubelet",
+        "--feature-gates=A",
+        "--container-runtime=docker",
+    ];
+    assert_snapshot!(home.run(bad), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 12 things are wrong with what was asked for
+        the node name "Big" has a 'B' in it, where only a-z, 0-9 and '-' may be
+        "two" is not a number of CPUs
+        "lots" is not a size
+        "x" is not a size
+        "a" is not a label
+        "b" is not a taint
+        "relative:/b" is not a mount of a host's folder
+        "0:1" is not a port to forward
+        "new" is not a version of Kubernetes
+        the option "kubelet" is missing `=` and a value
+        "A" is not a feature with true or false
+        "docker" is not a container runtime that nodes have
+    hint: try `big`
+    hint: write a whole number from 1, `max` or `no-limit`
+    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    hint: write `key=value`, with commas between several
+    hint: write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
+    hint: write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
+    hint: write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    hint: write a full version, for instance `v1.37.1`
+    hint: write `component.key=value`, for instance `kubelet.max-pods=50`
+    hint: write `Name=true` or `Name=false`, with commas between several
+    hint: every node has containerd, as the bundle has it: leave it out
+    "#);
+    assert!(home.files().is_empty());
+}
+
+#[test]
+fn everything_that_does_not_fit_the_cluster_is_told_at_once() {
+    let bad = [
+        "m02",
+        "--memory=10",
+        "--disk-size=10m",
+        "--mount=/usr:/a",
+        "--mount=/srv:/a",
+        "--port=8080:80",
+        "--kubernetes-version=v1.30.0",
+        "--extra-opts=apiserver.v=4",
+    ];
+    let Some(ran) = refused(&bad) else { return };
+    assert_snapshot!(ran, @"
+    status: 18
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_CONFIG]: 7 things are wrong with what was asked for
+        two nodes have the name demo-m02
+        node demo-m02 has 10 MiB of memory, a worker needs 256 MiB
+        node demo-m02 has a disk of 10 MiB, it needs 2048 MiB
+        the kubelet v1.30.0 of node demo-m02 is too old for the cluster's v1.37.1
+        node demo-m02 cannot have apiserver.v=4 for itself: only the kubelet is a node's own
+        node demo-m02 has two mounts on /a
+        the port 8080:80 of node demo-m02 is taken by 8080:30080 of node demo-m02
+    hint: give it at least 256m
+    hint: give it at least 2048m
+    hint: it can be from v1.34 to v1.37
+    hint: give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    hint: forward another port of the host
+    ");
+}
+
+#[test]
+fn the_same_container_runtime_as_always_is_fine_and_a_count_is_not_nothing() {
+    assert_snapshot!(home().run(["node", "add", "--container-runtime", "cri-o"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "cri-o" is not a container runtime that nodes have
+    hint: every node has containerd, as the bundle has it: leave it out
+    "#);
+    for runtime in ["", "containerd"] {
+        let Some(home) = home_with("- {name: demo, role: control-plane, state: stopped}\n", &["demo"]) else {
+            return;
+        };
+        let ran = home.run(["-p", "demo", "node", "add", "--container-runtime", runtime]);
+        assert_eq!(ran.status, 83, "{ran}");
+    }
+    assert_eq!(home().run(["node", "add", "--count", "0"]).status, 14);
+}
+
+#[test]
+fn the_flags_have_the_names_of_both_proposals_and_of_minikube() {
+    let Some(home) = home_with("- {name: demo, role: control-plane, state: stopped}\n", &["demo"]) else {
+        return;
+    };
+    let aliases: [&[&str]; 6] = [
+        &["--name", "x"],
+        &["--extra-opts", "kubelet.max-pods=50"],
+        &["--image", "v1.36.4"],
+        &["--iso-url", "v1.36.4"],
+        &["--ports", "8080:80,8081:81"],
+        &["--publish", "8080:80"],
+    ];
+    for alias in aliases {
+        // It got as far as the cluster, which is stopped.
+        let ran = home.run(["-p", "demo", "worker", "create"].iter().chain(alias));
+        assert_eq!(ran.status, 83, "{alias:?} {ran}");
+    }
+}
+
+#[test]
+fn what_another_cluster_has_is_taken() {
+    let Some(ran) = refused(&["theirs", "--port", "0.0.0.0:9090:80"]) else { return };
+    assert_snapshot!(ran, @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 2 things are wrong with what was asked for
+        theirs is a machine of cluster other
+        port 0.0.0.0:9090:80 of the host is in use: cluster other
+    hint: give the node another name
+    hint: forward another port of the host
+    ");
+}
+
+#[test]
+fn a_port_that_somebody_listens_on_is_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let Some(ran) = refused(&["--port", &format!("{port}:80")]) else { return };
+    assert_eq!(ran.status, 71, "{ran}");
+    assert!(ran.stderr.starts_with("error[IF_PORT_IN_USE]: "), "{ran}");
+}
+
+#[test]
+fn a_folder_that_is_not_there_cannot_be_seen() {
+    let Some(ran) = refused(&["--mount", "/nowhere/at/all:/data"]) else { return };
+    assert_eq!(ran.status, 35, "{ran}");
+    assert!(ran.stderr.contains("hint: make /nowhere/at/all"), "{ran}");
+}
+
+#[test]
+fn a_bundle_that_is_not_there_cannot_be_used() {
+    let Some(ran) = refused(&["--bundle", "0123456789ab"]) else { return };
+    assert_snapshot!(ran, @"
+    status: 15
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_NOT_FOUND]: no bundle for [DIGEST]
+    hint: see what is there with: flotilla bundle list
+    ");
+}

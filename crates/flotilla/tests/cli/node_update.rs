@@ -1,0 +1,133 @@
+//! `node update` of a cluster that does not run.
+
+use std::fs;
+
+use flotilla_testkit::Home;
+use insta::assert_snapshot;
+
+use super::stopped::home_with;
+
+const NODES: &str = "
+- name: demo
+  role: control-plane
+  state: stopped
+- name: demo-m02
+  role: worker
+  labels: {disk: ssd}
+  ports: ['8080:30080']
+  state: stopped
+";
+
+fn fleet() -> Option<Home> {
+    home_with(NODES, &["demo", "demo-m02"])
+}
+
+fn file(home: &Home) -> String {
+    fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).expect("the file of the cluster")
+}
+
+fn update(home: &Home, args: &[&str]) -> flotilla_testkit::Ran {
+    home.run(["-p", "demo", "node", "update", "m02"].iter().chain(args))
+}
+
+#[test]
+fn what_needs_no_cluster_changes_without_a_question() {
+    let Some(home) = fleet() else { return };
+    let asked = ["--memory", "1g", "--cpus", "1", "--mount", "/usr/share:/share:ro"];
+    assert_snapshot!(update(&home, &asked), @"
+    status: 0
+    ----- stdout -----
+    ~ node demo-m02: cpus no-limit -> 1
+    ~ node demo-m02: memory no-limit -> 1Gi
+    ~ node demo-m02: mounts (none) -> /usr/share:/share:ro
+    demo-m02 is changed
+    ----- stderr -----
+    ");
+    assert!(file(&home).contains("1Gi"), "{}", file(&home));
+    assert_snapshot!(update(&home, &asked), @"
+    status: 0
+    ----- stdout -----
+    demo-m02 is like that already: nothing to do
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn scripts_get_what_changed() {
+    let Some(home) = fleet() else { return };
+    let ran = update(&home, &["--memory", "1g", "-o", "json"]).success();
+    let events = ran.events();
+    let data = &events.last().unwrap()["data"];
+    assert_eq!((&data["node"], &data["changed"]), (&"demo-m02".into(), &"true".into()), "{ran}");
+    let changes: serde_json::Value = serde_json::from_str(data["changes"].as_str().unwrap()).unwrap();
+    assert_snapshot!(changes, @r#"[{"action":"update","field":"memory","from":"no-limit","node":"demo-m02","possible":true,"restart":false,"text":"~ node demo-m02: memory no-limit -> 1Gi","to":"1Gi"}]"#);
+}
+
+#[test]
+fn labels_and_taints_are_the_running_clusters() {
+    let Some(home) = fleet() else { return };
+    let before = file(&home);
+    assert_snapshot!(update(&home, &["--labels", "disk-,zone=a"]), @"
+    status: 14
+    ----- stdout -----
+    ~ node demo-m02: labels disk=ssd -> zone=a
+    ----- stderr -----
+    error[MK_USAGE]: labels and taints are changed in the running cluster, and demo is to be stopped
+    hint: start it first with `flotilla start -p demo`
+    ");
+    assert_eq!(update(&home, &["--taints", "gpu=yes:NoSchedule"]).status, 14);
+    assert_eq!(file(&home), before);
+}
+
+#[test]
+fn a_dry_run_tells_what_would_change() {
+    let Some(home) = fleet() else { return };
+    let before = file(&home);
+    let asked = ["--labels", "disk=hdd,zone=a", "--taints", "gpu:NoExecute", "--port", "8080-", "--dry-run"];
+    assert_snapshot!(update(&home, &asked), @"
+    status: 0
+    ----- stdout -----
+    ~ node demo-m02: labels disk=ssd -> disk=hdd,zone=a
+    ~ node demo-m02: taints (none) -> gpu:NoExecute
+    ~ node demo-m02: ports 8080:30080 -> (none)
+    ----- stderr -----
+    ");
+    assert_eq!(file(&home), before);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let Some(home) = fleet() else { return };
+    let before = file(&home);
+    assert_snapshot!(update(&home, &["--memory", "10", "--cpus", "no", "--labels", "a b-"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 2 things are wrong with what was asked for
+        "no" is not a number of CPUs
+        "a b-" is not a label
+    hint: write a whole number from 1, `max` or `no-limit`
+    hint: write `key=value`, with commas between several
+    "#);
+    assert_snapshot!(update(&home, &["--memory", "10"]), @"
+    status: 23
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node demo-m02 has 10 MiB of memory, a worker needs 256 MiB
+    hint: give it at least 256m
+    ");
+    assert_snapshot!(update(&home, &["--kubernetes-version", "v1.36.4"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: unexpected argument '--kubernetes-version' found
+
+      tip: to pass '--kubernetes-version' as a value, use '-- --kubernetes-version'
+
+    Usage: flotilla node update <NAME>
+
+    For more information, try '--help'.
+    ");
+    assert_eq!(file(&home), before);
+    assert_eq!(home.run(["-p", "demo", "node", "update", "m07", "--cpus", "1"]).status, 85);
+}

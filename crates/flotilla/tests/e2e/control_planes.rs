@@ -1,0 +1,96 @@
+//! Clusters of several control planes: they come and go, fail and return, and a client that writes all the time loses
+//! nothing of what it was promised.
+
+#[path = "control_planes/etcd.rs"]
+mod etcd;
+#[path = "control_planes/faults.rs"]
+mod faults;
+#[path = "control_planes/killed.rs"]
+mod killed;
+#[path = "control_planes/life.rs"]
+mod life;
+#[path = "control_planes/plain_kubeadm.rs"]
+mod plain_kubeadm;
+#[path = "control_planes/recovery.rs"]
+mod recovery;
+#[path = "control_planes/start.rs"]
+mod start;
+#[path = "control_planes/writer.rs"]
+mod writer;
+
+use std::fs;
+
+use crate::cluster::{Part, run};
+use crate::faults::KUBECONFIG;
+use crate::host_state::HostState;
+use crate::lab::{self, Cluster};
+use crate::nodes::fleet;
+
+use writer::Writer;
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn control_planes_come_and_go_while_a_client_writes() {
+    let cluster = Cluster::new(lab::real_home(), "tc-life");
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
+    let before = HostState::take(&cluster);
+    // As every cluster was before there could be more.
+    cluster.start(&[]);
+    let writer = Writer::begin(&cluster);
+    life::one_becomes_three(&cluster, &writer);
+    life::three_become_five_and_three_again(&cluster, &writer);
+    life::the_primary_leaves(&cluster, &writer);
+    life::a_stopped_one_joins_again(&cluster, &writer);
+    life::the_last_one_is_like_the_first(&cluster, &writer);
+    killed::additions_and_deletions_are_finished(&cluster, &writer);
+    writer.end(&cluster);
+    cluster.succeed(&["delete"]);
+    before.assert_unchanged(&cluster, "control planes that came and went");
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn a_cluster_outlives_any_of_its_control_planes() {
+    let cluster = Cluster::new(lab::real_home(), "tc-faults");
+    start::three_and_two_workers(&cluster);
+    let parts: &[Part] = &[
+        ("nodes are Ready and have their taints", start::nodes_are_ready_and_have_their_taints),
+        ("workers have no key of the authority", start::workers_have_no_key_of_the_authority),
+        ("each control plane is killed in turn", faults::each_is_killed_in_turn),
+        ("one is cut off, and healed", faults::one_is_cut_off_and_healed),
+        ("what loses the quorum is refused", faults::what_loses_the_quorum_is_refused),
+        ("two of three are killed, one returns", faults::two_of_three_are_killed),
+        ("one that is lost for good is replaced", faults::one_that_is_lost_for_good_is_replaced),
+        ("stopped and started, all is back", faults::stopped_and_started_all_is_back),
+        ("after a reboot all five nodes are back", faults::after_a_reboot_all_nodes_are_back),
+        ("kubeadm understands the cluster", plain_kubeadm::kubeadm_understands_every_control_plane),
+        ("a worker joins by plain kubeadm", plain_kubeadm::a_worker_joins_by_plain_kubeadm),
+        ("a control plane joins by plain kubeadm", plain_kubeadm::a_control_plane_joins_by_plain_kubeadm),
+        ("a snapshot brings back what was deleted", recovery::a_snapshot_brings_back_what_was_deleted),
+        ("a lost majority is recovered", recovery::a_lost_majority_is_recovered),
+        ("taints can be taken away", start::taints_can_be_taken_away),
+    ];
+    run(&cluster, parts);
+}
+
+/// The first control plane, and those that `start --control-planes 3` makes beside it.
+fn three(cluster: &Cluster) -> [String; 3] {
+    [cluster.name.clone(), fleet::worker(cluster, 2), fleet::worker(cluster, 3)]
+}
+
+/// Those of the nodes that are control planes, in the cluster's order.
+fn control_planes(cluster: &Cluster) -> Vec<String> {
+    let nodes = fleet::list(cluster);
+    let control_planes = nodes.iter().filter(|node| node["Role"] == "control-plane");
+    control_planes.map(|node| node["Name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The first three control planes, all of them running: what a part has broken that failed is not the next one's business.
+fn three_running(cluster: &Cluster) -> [String; 3] {
+    cluster.start(&[]);
+    three(cluster)
+}
+
+fn refs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}

@@ -1,0 +1,59 @@
+//! A cluster that begins with three control planes and two workers.
+
+use super::etcd;
+use super::{refs, three};
+use crate::lab::Cluster;
+use crate::nodes::fleet;
+
+const TAINT: &str = "node-role.kubernetes.io/control-plane:NoSchedule";
+
+pub(super) fn three_and_two_workers(cluster: &Cluster) {
+    cluster.start(&["--control-planes", "3", "--nodes", "5", "--taint-control-planes"]);
+}
+
+pub(super) fn nodes_are_ready_and_have_their_taints(cluster: &Cluster) {
+    let control_planes = three(cluster);
+    assert_eq!(super::control_planes(cluster), control_planes);
+    let nodes = fleet::names(cluster);
+    assert_eq!(nodes.len(), 5, "{nodes:?}");
+    for node in &nodes {
+        assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
+        let wanted = if control_planes.contains(node) { TAINT } else { "" };
+        assert_eq!(taints(cluster, node), wanted, "{node}");
+    }
+    etcd::assert_members(cluster, &refs(&control_planes));
+    etcd::holder(cluster, &refs(&control_planes));
+}
+
+pub(super) fn taints_can_be_taken_away(cluster: &Cluster) {
+    let file = cluster.succeed(&["export"]);
+    assert!(file.contains("taintControlPlanes: true"), "{file}");
+    let args = ["apply", "-f", "-", "--yes"];
+    let wanted = file.replace("taintControlPlanes: true", "taintControlPlanes: false");
+    let applied = crate::lab::feed(&mut cluster.command(&args), wanted.as_bytes());
+    assert!(applied.status.success(), "{}", crate::faults::said(&applied));
+    for node in fleet::names(cluster) {
+        assert_eq!(taints(cluster, &node), "", "{node}");
+    }
+}
+
+fn taints(cluster: &Cluster, node: &str) -> String {
+    let path = "{range .spec.taints[*]}{.key}:{.effect}{end}";
+    cluster.field(&["node", node], path)
+}
+
+pub(super) fn workers_have_no_key_of_the_authority(cluster: &Cluster) {
+    let keys =
+        "find /etc /run /var/lib -xdev \\( -name ca.key -o -name front-proxy-ca.key -o -name sa.key \\)";
+    for node in [fleet::worker(cluster, 4), fleet::worker(cluster, 5)] {
+        assert_eq!(fleet::ssh(cluster, &node, keys), "", "{node}");
+        let pki = fleet::ssh(cluster, &node, "ls /etc/kubernetes/pki");
+        assert_eq!(pki, "ca.crt", "{node}");
+    }
+    for node in three(cluster) {
+        let open = fleet::ssh(cluster, &node, "find /etc/kubernetes -name '*.key' -perm /077");
+        assert_eq!(open, "", "others can read these in {node}");
+    }
+    let uploaded = cluster.kubectl(&["get", "secrets", "-n", "kube-system", "-o", "name"]);
+    assert!(!uploaded.contains("kubeadm-certs"), "keys are in the cluster: {uploaded}");
+}

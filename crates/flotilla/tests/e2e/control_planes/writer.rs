@@ -1,0 +1,178 @@
+//! A client that writes and reads through the virtual address all the time, and remembers what it was promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+use crate::lab::{Cluster, PATIENCE, wait_until};
+
+/// Between two writes: often enough to see a gap, seldom enough to leave the machine to the cluster.
+const PACE: Duration = Duration::from_millis(100);
+/// Who does not answer by then is asked anew, on a new connection.
+const LIMIT: Duration = Duration::from_millis(700);
+const LABEL: (&str, &str) = ("app", "writer");
+
+/// A thread that writes `ConfigMap`s, each under a name of its own, and reads each one back.
+///
+/// What was acknowledged must be there for ever; what was not may be there or not.
+pub(super) struct Writer {
+    tally: Arc<Mutex<Tally>>,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+struct Tally {
+    acknowledged: BTreeSet<String>,
+    /// What was read at once and was not what had been written.
+    wrong: Vec<String>,
+    last: Instant,
+    longest_gap: Duration,
+    last_error: String,
+}
+
+impl Writer {
+    /// Begins, and waits for the first acknowledgement.
+    pub(super) fn begin(cluster: &Cluster) -> Self {
+        let tally = Arc::new(Mutex::new(Tally {
+            acknowledged: BTreeSet::new(),
+            wrong: Vec::new(),
+            last: Instant::now(),
+            longest_gap: Duration::ZERO,
+            last_error: String::new(),
+        }));
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (kubeconfig, tally, over) = (cluster.kubeconfig(), Arc::clone(&tally), Arc::clone(&over));
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(write(kubeconfig, &tally, &over));
+            }
+        });
+        let writer = Self { tally, over, thread };
+        writer.goes_on();
+        writer
+    }
+
+    /// Waits until something that was written from now on is acknowledged.
+    #[track_caller]
+    pub(super) fn goes_on(&self) {
+        let before = self.tally().acknowledged.len();
+        wait_until("a write is acknowledged", PATIENCE, || {
+            let tally = self.tally();
+            // The first one may have been on its way already.
+            if tally.acknowledged.len() > before + 1 { Ok(()) } else { Err(tally.last_error.clone()) }
+        });
+    }
+
+    /// Goes on, and tells the longest time without an acknowledgement since this was last told.
+    #[track_caller]
+    #[expect(clippy::print_stdout, reason = "a figure that a person may want to see")]
+    pub(super) fn after(&self, what: &str) {
+        self.goes_on();
+        let mut tally = self.tally();
+        println!("the longest gap while {what}: {:.2} s", tally.longest_gap.as_secs_f64());
+        tally.longest_gap = Duration::ZERO;
+    }
+
+    /// Ends. Everything that was ever acknowledged must be in the cluster.
+    #[track_caller]
+    #[expect(clippy::print_stdout, reason = "as above")]
+    pub(super) fn end(self, cluster: &Cluster) {
+        self.goes_on();
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        let tally = self.tally.lock().unwrap();
+        assert!(tally.wrong.is_empty(), "read after written: {:?}", tally.wrong);
+        let there = written(cluster);
+        let lost: Vec<_> = tally.acknowledged.difference(&there).collect();
+        assert!(lost.is_empty(), "{} of {} are lost: {lost:?}", lost.len(), tally.acknowledged.len());
+        println!("{} writes were acknowledged, and none is lost", tally.acknowledged.len());
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap()
+    }
+}
+
+/// The names of all that writers have written and that is there.
+pub(super) fn written(cluster: &Cluster) -> BTreeSet<String> {
+    let (key, value) = LABEL;
+    let names = cluster.field(&["configmaps", "-l", &format!("{key}={value}")], "{.items[*].metadata.name}");
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+async fn write(kubeconfig: PathBuf, tally: &Mutex<Tally>, over: &AtomicBool) {
+    // Writers of one cluster have names of their own.
+    static WRITERS: AtomicU32 = AtomicU32::new(0);
+    let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+    let mut client = None;
+    for number in 0_u64.. {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let name = format!("w{writer}-{number}");
+        let done = tokio::time::timeout(LIMIT, write_one(&kubeconfig, &mut client, &name, tally)).await;
+        if let Err(error) = done.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            tally.lock().unwrap().last_error = error;
+            client = None;
+        }
+        tokio::time::sleep(PACE).await;
+    }
+}
+
+async fn write_one(
+    kubeconfig: &Path,
+    client: &mut Option<Client>,
+    name: &str,
+    tally: &Mutex<Tally>,
+) -> Result<(), String> {
+    let client = match client {
+        Some(client) => client.clone(),
+        None => client.insert(connect(kubeconfig).await?).clone(),
+    };
+    let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    let map = ConfigMap {
+        metadata: kube::api::ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some([(LABEL.0.to_owned(), LABEL.1.to_owned())].into()),
+            ..Default::default()
+        },
+        data: Some(BTreeMap::from([("name".to_owned(), name.to_owned())])),
+        ..Default::default()
+    };
+    maps.create(&PostParams::default(), &map).await.map_err(|error| error.to_string())?;
+    tally.lock().unwrap().acknowledge(name);
+    let read = match maps.get_opt(name).await.map_err(|error| error.to_string())? {
+        Some(map) => map.data.unwrap_or_default().remove("name").unwrap_or_default(),
+        None => "nothing".to_owned(),
+    };
+    if read != name {
+        tally.lock().unwrap().wrong.push(format!("{name}: {read}"));
+    }
+    Ok(())
+}
+
+impl Tally {
+    fn acknowledge(&mut self, name: &str) {
+        self.longest_gap = self.longest_gap.max(self.last.elapsed());
+        self.last = Instant::now();
+        self.acknowledged.insert(name.to_owned());
+    }
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client, String> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).map_err(|error| error.to_string())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let mut config = config.map_err(|error| error.to_string())?;
+    config.proxy_url = None;
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| error.to_string())
+}

@@ -1,0 +1,37 @@
+//! More nodes than processors.
+
+use super::fleet;
+use crate::lab::{Cluster, feed};
+
+/// As many small workers.
+const WORKERS: usize = 12;
+
+pub(super) fn run_on_every_node(cluster: &Cluster) {
+    let name = &cluster.name;
+    let text = format!(
+        "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: {name}\nnodes:\n- memory: 2g\n- {{count: {WORKERS}, memory: 400m}}\n"
+    );
+    let started = feed(&mut cluster.command(&["start", "-f", "-"]), text.as_bytes());
+    assert!(started.status.success(), "{}", crate::faults::said(&started));
+    let nodes = fleet::names(cluster);
+    assert_eq!(nodes.len(), 1 + WORKERS);
+    for node in &nodes {
+        assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
+    }
+    let image = crate::faults::pause_image();
+    cluster.apply(&format!(
+        "apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: everywhere}}
+spec:
+  selector: {{matchLabels: {{app: everywhere}}}}
+  template:
+    metadata: {{labels: {{app: everywhere}}}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{{name: main, image: '{image}'}}]
+"
+    ));
+    let all = format!("jsonpath={{.status.numberReady}}={}", nodes.len());
+    cluster.wait_for(&all, &["daemonset", "everywhere"]);
+}

@@ -1,0 +1,38 @@
+//! Every file in `examples/` is a cluster.
+
+use std::fs;
+use std::path::Path;
+
+use super::fleet;
+use crate::lab::{self, Cluster};
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn every_example_boots() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        boots(&file);
+    }
+}
+
+/// Under a name that no cluster of the person's has.
+#[expect(clippy::print_stdout, reason = "what is said after it is about this file")]
+fn boots(example: &Path) {
+    println!("---- {}", example.display());
+    let text = fs::read_to_string(example).unwrap();
+    let cluster = Cluster::new(lab::real_home(), "tn-example");
+    let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap();
+    let text = text.replace(&format!("\nname: {name}\n"), &format!("\nname: {}\n", cluster.name));
+    let path = cluster.kubeconfig().with_file_name("cluster.yaml");
+    fs::write(&path, text).unwrap();
+    cluster.start(&["-f", path.to_str().unwrap()]);
+    let nodes = fleet::list(&cluster);
+    assert!(nodes.iter().any(|node| node["Role"] == "control-plane"), "{nodes:?}");
+    for node in nodes.iter().filter(|node| node["Status"] == "Running") {
+        let node = node["Name"].as_str().unwrap();
+        assert_eq!(fleet::readiness(&cluster, node), "True", "{node}");
+    }
+    assert!(cluster.run(&["diff", "-f", path.to_str().unwrap()]).status.success());
+}
