@@ -1,149 +1,105 @@
-//! `cargo xtask bench start`: what it costs to make, stop, start and delete a cluster of one node.
-//!
-//! ```text
-//! start.rs     runs, and what is said about them
-//! ├ round      one run: the commands in their order, and what is awaited meanwhile
-//! ├ command    one command: wall time, CPU time, its steps
-//! ├ api        the cluster as its API shows it, by watches: a question costs what is to be measured
-//! ├ pod        the pod that stands for all pods
-//! ├ node       CPU, memory and disk of the node, read on the host
-//! └ figures    median and spread, as a table and as JSON
-//! ```
+//! `cargo xtask bench start`: a cluster of one node from nothing, asked, stopped, started and deleted.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use flotilla_engine::store::ClusterStore;
-use flotilla_spec::ClusterName;
-use serde_json::{Value, json};
+use anyhow::{Context, Result};
+use jiff::Timestamp;
 
-use crate::program;
-use command::Flotilla;
-use figures::{Figure, Summary};
+use super::command::Flotilla;
+use super::figures::Figure;
+use super::watch::{NEVER, Watch, command};
+use super::{api, node, pod};
 
-mod api;
-mod command;
-mod figures;
-mod node;
-mod pod;
-mod round;
+const START: &str = "start from nothing";
+const NODE: &str = "the node, 10 s later";
+const AGAIN: &str = "start of a running cluster";
+const STATUS: &str = "status";
+const STOP: &str = "stop";
+const RESTART: &str = "start of a stopped cluster";
+const DELETE: &str = "delete";
 
-/// Above this load average the machine has other work, and the figures say more about that.
-const BUSY: f64 = 0.5;
+/// How long after DNS answers the node has settled.
+const SETTLED: Duration = Duration::from_secs(10);
+/// Programs with less memory than this are only in the sum.
+const WORTH_A_LINE: f64 = 1.0;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// How often all of it is done
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// Write every figure of every run to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Go on with the next run after one that failed
-    #[arg(long)]
-    keep_going: bool,
-    /// Name of the cluster that is made; there must be none
-    #[arg(short, long, value_name = "NAME", default_value = "bench")]
-    profile: ClusterName,
-    /// The state folder, with a bundle in it [default: ~/.flotilla]
-    #[arg(long, value_name = "FOLDER", env = "FLOTILLA_HOME")]
-    home: Option<PathBuf>,
+/// Does all of it, and leaves nothing. `image` is one that does nothing and is in the bundle.
+pub(super) async fn run(flotilla: &Flotilla, image: &str) -> Result<Vec<Figure>> {
+    let mut figures = Box::pin(start(flotilla, image)).await?;
+    tokio::time::sleep(SETTLED).await;
+    figures.extend(state(flotilla)?);
+    figures.extend(command(flotilla, AGAIN, &["start", "-o", "json"]).await?);
+    figures.extend(command(flotilla, STATUS, &["status"]).await?);
+    let client =
+        tokio::time::timeout(NEVER, api::serves(flotilla)).await.context("the API does not serve")?;
+    let containers = api::containers(&client).await?;
+    let stopped = Timestamp::now();
+    figures.extend(command(flotilla, STOP, &["stop", "-o", "json"]).await?);
+    figures.extend(Box::pin(restart(flotilla, containers, stopped)).await?);
+    figures.extend(command(flotilla, DELETE, &["delete", "-o", "json"]).await?);
+    Ok(figures)
 }
 
-pub(super) fn run(project: &Path, program: String, args: &Args) -> Result<()> {
-    let home = args.home.clone().or_else(|| Some(std::env::home_dir()?.join(".flotilla")));
-    let home = home.context("no home folder: name a state folder with --home")?;
-    let store = ClusterStore::new(&home);
-    let cluster = args.profile.clone();
-    ensure!(
-        !store.folder(&cluster).exists(),
-        "there is a cluster {cluster}: `flotilla delete -p {cluster}`, or choose another name with -p"
-    );
-    // Nobody's kubeconfig is changed.
-    let scratch = tempfile::Builder::new().prefix("flotilla-bench-").tempdir()?;
-    let bundle = bundle(project, &program, &home)?;
-    let flotilla = Flotilla { program, home, kubeconfig: scratch.path().join("config"), cluster };
-    let machine = machine()?;
-    let runtime = tokio::runtime::Runtime::new()?;
-    let mut runs: Vec<Vec<Figure>> = Vec::new();
-    for number in 1..=args.runs {
-        println!("run {number} of {} (load average {})", args.runs, load_average()?);
-        let done = runtime.block_on(round::run(&flotilla, &bundle.pause));
-        if done.is_err() {
-            // A run that ended in the middle leaves its cluster. The error to tell is the first one.
-            let _ = flotilla.run(&["delete", "-o", "json"]);
-        }
-        match done {
-            Ok(figures) => runs.push(figures),
-            Err(error) if args.keep_going => println!("run {number} failed: {error:#}"),
-            Err(error) => return Err(error.context(format!("run {number} failed"))),
-        }
-    }
-    ensure!(!runs.is_empty(), "no run came to its end");
-    let summary = Summary::of(&runs);
-    println!("\nKubernetes {}, runs: {}\n\n{summary}", bundle.kubernetes, runs.len());
-    if let Some(path) = &args.json {
-        let all = json!({
-            "machine": machine,
-            "kubernetes": bundle.kubernetes,
-            "summary": summary,
-            "runs": runs,
-        });
-        fs::write(path, serde_json::to_string_pretty(&all)? + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// What the nodes are made from.
-struct Bundle {
-    kubernetes: String,
-    /// The image that is in every bundle and does nothing.
-    pause: String,
-}
-
-/// Finds the bundle, or makes it: `start` is to find it there.
-fn bundle(project: &Path, program: &str, home: &Path) -> Result<Bundle> {
-    let home = home.to_str().context("the state folder's path is UTF-8")?;
-    let argv = [program, "bundle", "build", "-o", "json"];
-    let events = program::run(&argv, project, &[("FLOTILLA_HOME", home)])?;
-    let last: Value = serde_json::from_str(events.lines().last().unwrap_or_default())?;
-    let folder = last["data"]["path"].as_str().context("`bundle build` tells no path")?;
-    let manifest: flotilla_bundle::Manifest =
-        serde_json::from_slice(&fs::read(Path::new(folder).join("manifest.json"))?)?;
-    let pause = manifest.images.iter().find(|image| image.contains("/pause:"));
-    Ok(Bundle {
-        pause: pause.context("the bundle has no pause image")?.clone(),
-        kubernetes: manifest.kubernetes,
-    })
-}
-
-/// What the figures were taken on. Says so if it has other work.
-fn machine() -> Result<Value> {
-    let first_line = |path: &str, start: &str| -> Result<String> {
-        let text = fs::read_to_string(path)?;
-        let line = text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
-        Ok(line.trim_start_matches([':', '\t', ' ']).to_owned())
+async fn start(flotilla: &Flotilla, image: &str) -> Result<Vec<Figure>> {
+    let watch = Watch::begin(flotilla, START);
+    let milestones = async {
+        let client = api::serves(flotilla).await;
+        watch.now("API serves")?;
+        tokio::try_join!(
+            async {
+                api::nodes_are_ready(&client, &flotilla.nodes(1), Timestamp::UNIX_EPOCH).await;
+                watch.now("node Ready")
+            },
+            async {
+                api::pod_runs(&client, image).await?;
+                watch.now("a pod runs")
+            },
+            watch.dns_answers(),
+        )
+        .map(drop)
     };
-    let load = load_average()?;
-    let others = node::running()?;
-    if load > BUSY || !others.is_empty() {
-        println!("warning: this machine is busy: load average {load}, running clusters: {}", others.len());
-        println!("warning: the times will be too long");
-    }
-    Ok(json!({
-        "processors": std::thread::available_parallelism()?,
-        "processor": first_line("/proc/cpuinfo", "model name")?,
-        "memory": first_line("/proc/meminfo", "MemTotal")?,
-        "kernel": first_line("/proc/sys/kernel/osrelease", "")?,
-        "load": load,
-        "otherClusters": others,
-    }))
+    watch.while_running(&["start", "-o", "json"], milestones).await
 }
 
-/// The load average of the last minute.
-fn load_average() -> Result<f64> {
-    let text = fs::read_to_string("/proc/loadavg")?;
-    text.split_whitespace().next().unwrap_or_default().parse().context("the load average is a number")
+async fn restart(flotilla: &Flotilla, old: api::Containers, stopped: Timestamp) -> Result<Vec<Figure>> {
+    let watch = Watch::begin(flotilla, RESTART);
+    let milestones = async {
+        let client = api::serves(flotilla).await;
+        watch.now("API serves")?;
+        tokio::try_join!(
+            async {
+                api::nodes_are_ready(&client, &flotilla.nodes(1), stopped).await;
+                watch.now("node Ready")
+            },
+            async {
+                let ours = format!("{}/{}", pod::NAMESPACE, pod::NAME);
+                let mut told = Ok(());
+                let back = |name: &str| {
+                    if name == ours {
+                        told = watch.now("the pod runs again");
+                    }
+                };
+                api::pods_are_back(&client, old, back).await;
+                told?;
+                watch.now("all pods run again")
+            },
+            watch.dns_answers(),
+        )
+        .map(drop)
+    };
+    watch.while_running(&["start", "-o", "json"], milestones).await
+}
+
+/// What the node takes when it has settled.
+fn state(flotilla: &Flotilla) -> Result<Vec<Figure>> {
+    let memory = node::memory(&flotilla.cluster, flotilla.cluster.as_ref())?;
+    let mut figures = vec![
+        Figure::megabytes(NODE, "disk", node::disk(&flotilla.primary())),
+        Figure::megabytes(NODE, "memory", memory.values().sum()),
+    ];
+    let large = memory.into_iter().filter(|(_, megabytes)| *megabytes >= WORTH_A_LINE);
+    figures.extend(
+        large.map(|(name, megabytes)| Figure::megabytes(NODE, format!("memory of {name}"), megabytes)),
+    );
+    Ok(figures)
 }

@@ -35,13 +35,20 @@ pub(super) struct Step {
 }
 
 impl Flotilla {
-    /// Where the cluster's only node has its files.
-    pub(super) fn node_folder(&self) -> PathBuf {
-        self.cluster_folder().join("nodes").join(self.cluster.as_ref())
+    /// Where the first node has its files.
+    pub(super) fn primary(&self) -> PathBuf {
+        self.node_folder(self.cluster.as_ref())
     }
 
-    pub(super) fn cluster_folder(&self) -> PathBuf {
-        self.home.join("clusters").join(self.cluster.as_ref())
+    pub(super) fn node_folder(&self, node: &str) -> PathBuf {
+        self.home.join("clusters").join(self.cluster.as_ref()).join("nodes").join(node)
+    }
+
+    /// The names of so many nodes, as `start --nodes` gives them.
+    pub(super) fn nodes(&self, count: u32) -> Vec<String> {
+        let cluster = &self.cluster;
+        let workers = (2..=count).map(|number| format!("{cluster}-m{number:02}"));
+        std::iter::once(cluster.to_string()).chain(workers).collect()
     }
 
     /// Runs a command to its end, which must be a good one.

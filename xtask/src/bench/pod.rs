@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -47,6 +48,26 @@ pub(super) fn object(image: &str) -> Pod {
         },
     }))
     .expect("these are the fields of a pod")
+}
+
+/// A pod on every node that does nothing.
+pub(super) fn on_every_node(image: &str) -> DaemonSet {
+    let labels = json!({"app": NAME});
+    serde_json::from_value(json!({
+        "metadata": {"name": NAME},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [{"name": NAME, "image": image, "imagePullPolicy": "Never"}],
+                    "tolerations": [{"operator": "Exists"}],
+                    "terminationGracePeriodSeconds": 0,
+                },
+            },
+        },
+    }))
+    .expect("these are the fields of a set of pods")
 }
 
 /// When DNS first answered the pod after `since`, by its logs in the node's folder: one for each start.

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flotilla_linux::cgroup::Layout;
 use flotilla_spec::ClusterName;
+use rustix::process::{Pid, Signal, kill_process};
 use walkdir::WalkDir;
 
 /// The clusters that have processes, by the names of their control groups.
@@ -36,22 +38,49 @@ pub(super) fn cpu(cluster: &ClusterName) -> Result<Option<f64>> {
 }
 
 /// Megabytes of memory that are nobody else's, by program: anonymous pages, which no file can bring back.
-pub(super) fn memory(cluster: &ClusterName) -> Result<BTreeMap<String, f64>> {
-    let group = group(cluster)?.context("the node has no control group")?;
+pub(super) fn memory(cluster: &ClusterName, node: &str) -> Result<BTreeMap<String, f64>> {
     let mut programs = BTreeMap::new();
-    for file in WalkDir::new(group).into_iter().filter_map(Result::ok) {
-        if file.file_name() != "cgroup.procs" {
-            continue;
-        }
-        for pid in fs::read_to_string(file.path())?.lines() {
-            // One that ended meanwhile has no memory.
-            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
-            if let Some((name, bytes)) = anonymous(&status) {
-                *programs.entry(name).or_default() += bytes / 1e6;
-            }
+    for pid in all_processes(cluster, node)? {
+        // One that ended meanwhile has no memory.
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        if let Some((name, bytes)) = anonymous(&status) {
+            *programs.entry(name).or_default() += bytes / 1e6;
         }
     }
     Ok(programs)
+}
+
+/// The processes of a node that were started by this name, as the host numbers them.
+pub(super) fn processes(cluster: &ClusterName, node: &str, program: &str) -> Result<Vec<Pid>> {
+    let is_it = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').next() == Some(program)
+    };
+    let found = all_processes(cluster, node)?.into_iter().filter(is_it);
+    Ok(found.filter_map(Pid::from_raw).collect())
+}
+
+/// SIGKILL. One that ended by itself is dead as well.
+pub(super) fn kill(process: Pid) {
+    let _ = kill_process(process, Signal::KILL);
+}
+
+/// Whether the node in which this process runs has this address.
+pub(super) fn has_address(process: Pid, address: Ipv4Addr) -> Result<bool> {
+    let table = fs::read_to_string(format!("/proc/{}/net/fib_trie", process.as_raw_nonzero()))?;
+    Ok(is_local(&table, address))
+}
+
+fn all_processes(cluster: &ClusterName, node: &str) -> Result<Vec<i32>> {
+    let group = group(cluster)?.context("the cluster has no control group")?.join(node);
+    let mut processes = Vec::new();
+    for file in WalkDir::new(group).into_iter().filter_map(Result::ok) {
+        if file.file_name() == "cgroup.procs" {
+            let text = fs::read_to_string(file.path())?;
+            processes.extend(text.lines().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+    }
+    Ok(processes)
 }
 
 /// Megabytes of disk that go away with the node: files with one name only. The others are the bundle's.
@@ -93,6 +122,17 @@ fn usage_of(cpu_stat: &str) -> Option<f64> {
     cpu_stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()
 }
 
+/// Whether an address is one of the host's own, by its table of routes: the address, and what it is in the next line.
+fn is_local(fib_trie: &str, address: Ipv4Addr) -> bool {
+    let leaf = format!("|-- {address}");
+    let mut lines = fib_trie.lines();
+    let mut found = false;
+    while let Some(line) = lines.next() {
+        found |= line.ends_with(&leaf) && lines.next().is_some_and(|kind| kind.ends_with("/32 host LOCAL"));
+    }
+    found
+}
+
 /// A process's name and its anonymous memory in bytes (`proc_pid_status(5)`). Kernel threads and zombies have none.
 fn anonymous(status: &str) -> Option<(String, f64)> {
     let field = |name: &str| Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim());
@@ -109,6 +149,16 @@ mod tests {
         let status = "Name:\tkubelet\nVmRSS:\t  90000 kB\nRssAnon:\t   38360 kB\nRssFile:\t  5 kB\n";
         assert_eq!(anonymous(status), Some(("kubelet".to_owned(), 39_280_640.0)));
         assert_eq!(anonymous("Name:\tzombie\n"), None);
+    }
+
+    #[test]
+    fn an_address_is_local_only_if_the_table_says_so() {
+        let table = "Main:\n  +-- 10.213.0.0/24 2 0 2\n     |-- 10.213.0.2\n        /32 host LOCAL\n     \
+                     |-- 10.213.0.255\n        /32 link BROADCAST\n";
+        let is_local = |address: &str| is_local(table, address.parse().unwrap());
+        assert!(is_local("10.213.0.2"));
+        assert!(!is_local("10.213.0.255"));
+        assert!(!is_local("10.213.0.25"));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(super) struct Figure {
     /// CPU seconds of the command's own process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) flotilla_cpu: Option<f64>,
+    /// What it should stay below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) aim: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,11 +35,16 @@ pub(super) enum Unit {
 
 impl Figure {
     pub(super) fn seconds(part: &'static str, name: impl Into<String>, value: f64) -> Self {
-        Self { part, name: name.into(), unit: Unit::Seconds, value, node_cpu: None, flotilla_cpu: None }
+        let (unit, name) = (Unit::Seconds, name.into());
+        Self { part, name, unit, value, node_cpu: None, flotilla_cpu: None, aim: None }
     }
 
     pub(super) fn megabytes(part: &'static str, name: impl Into<String>, value: f64) -> Self {
         Self { unit: Unit::Megabytes, ..Self::seconds(part, name, value) }
+    }
+
+    pub(super) fn aim(self, aim: f64) -> Self {
+        Self { aim: Some(aim), ..self }
     }
 }
 
@@ -59,6 +67,8 @@ struct Row {
     node_cpu: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flotilla_cpu: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aim: Option<f64>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -89,6 +99,7 @@ impl Summary {
                 value: Spread::of(same().map(|figure| figure.value)).expect("the figure itself is one"),
                 node_cpu: Spread::of(same().filter_map(|figure| figure.node_cpu)),
                 flotilla_cpu: Spread::of(same().filter_map(|figure| figure.flotilla_cpu)),
+                aim: figure.aim,
             });
         }
         // A step that only a later run had comes after all others: back to its part.
@@ -117,8 +128,8 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<30} {:>11} {:>17} {:>10} {:>14}",
-            "", "median", "min - max", "node CPU s", "flotilla CPU s"
+            "{:<30} {:>11} {:>17} {:>10} {:>14} {:>9}",
+            "", "median", "min - max", "node CPU s", "flotilla CPU s", "aim"
         )?;
         let mut part = "";
         for row in &self.rows {
@@ -135,8 +146,9 @@ impl fmt::Display for Summary {
             let median_of = |spread: &Option<Spread>| {
                 spread.as_ref().map(|spread| format!("{:.2}", spread.median)).unwrap_or_default()
             };
+            let aim = row.aim.map(|aim| format!("< {aim}")).unwrap_or_default();
             let line = format!(
-                "  {:<28} {median:>8.digits$} {unit:<2} {span:>17} {:>10} {:>14}",
+                "  {:<28} {median:>8.digits$} {unit:<2} {span:>17} {:>10} {:>14} {aim:>9}",
                 row.name,
                 median_of(&row.node_cpu),
                 median_of(&row.flotilla_cpu)
@@ -168,18 +180,18 @@ mod tests {
             run(&[("start", "API serves", 3.0), ("stop", "returns", 1.0)]),
             run(&[("start", "API serves", 5.0), ("start", "step repair", 0.25), ("stop", "returns", 1.5)]),
         ];
-        let mut figure = Figure::megabytes("node", "memory", 400.0);
+        let mut figure = Figure::megabytes("node", "memory", 400.0).aim(90.0);
         (figure.node_cpu, figure.flotilla_cpu) = (Some(1.0), Some(0.5));
         let table = Summary::of(&[runs.concat(), vec![figure]]).to_string();
         let expected = "
-                                    median         min - max node CPU s flotilla CPU s
+                                    median         min - max node CPU s flotilla CPU s       aim
 start
   API serves                       4.00 s        3.00 - 5.00
   step repair                      0.25 s        0.25 - 0.25
 stop
   returns                          1.25 s        1.00 - 1.50
 node
-  memory                          400.0 MB     400.0 - 400.0       1.00           0.50
+  memory                          400.0 MB     400.0 - 400.0       1.00           0.50      < 90
 ";
         assert_eq!(format!("\n{table}"), expected);
     }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use flotilla_engine::store::ClusterStore;
 use futures::StreamExt;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -40,9 +41,9 @@ pub(super) async fn serves(flotilla: &Flotilla) -> Client {
 /// A client, once the cluster has an address and an administrator.
 ///
 /// By a file in the node, which is there before the API serves; the person's kubeconfig comes after that.
-async fn client(flotilla: &Flotilla) -> Option<Client> {
+pub(super) async fn client(flotilla: &Flotilla) -> Option<Client> {
     let cluster = ClusterStore::new(&flotilla.home).load(&flotilla.cluster).ok()??;
-    let file = flotilla.node_folder().join("upper/etc/kubernetes/super-admin.conf");
+    let file = flotilla.primary().join("upper/etc/kubernetes/super-admin.conf");
     let kubeconfig = Kubeconfig::read_from(file).ok()?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.ok()?;
     // The file's own address is a name that only nodes know.
@@ -55,18 +56,39 @@ async fn client(flotilla: &Flotilla) -> Option<Client> {
     Client::try_from(config).ok()
 }
 
-/// Waits until the node says that it is ready, and said so after `since`: a node that was stopped looks ready too.
-pub(super) async fn node_is_ready(client: &Client, since: Timestamp) {
-    let is_fresh = |node: Node| {
+/// Waits until these nodes say that they are ready, and said so after `since`: one that was stopped looks ready too.
+pub(super) async fn nodes_are_ready(client: &Client, nodes: &[String], since: Timestamp) {
+    let mut missing: BTreeSet<&str> = nodes.iter().map(String::as_str).collect();
+    let see = |node: Node| {
+        let name = node.name_any();
         let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
         let fresh = conditions.into_iter().any(|condition| {
             condition.type_ == "Ready"
                 && condition.status == "True"
                 && condition.last_heartbeat_time.is_some_and(|time| time.0 > since)
         });
-        fresh.then_some(())
+        if fresh {
+            missing.remove(name.as_str());
+        }
+        missing.is_empty().then_some(())
     };
-    follow(&Api::all(client.clone()), &WatchParams::default(), is_fresh).await;
+    follow(&Api::all(client.clone()), &WatchParams::default(), see).await;
+}
+
+/// Asks for a pod on every node, and waits until as many nodes have one that runs.
+pub(super) async fn pods_run_on(client: &Client, nodes: usize, image: &str) -> Result<()> {
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), pod::NAMESPACE);
+    sets.create(&PostParams::default(), &pod::on_every_node(image)).await?;
+    let mut running = BTreeSet::new();
+    let see = |pod: Pod| {
+        if pod.status?.phase? == "Running" {
+            running.insert(pod.spec?.node_name?);
+        }
+        (running.len() == nodes).then_some(())
+    };
+    let ours = WatchParams::default().labels(&format!("app={}", pod::NAME));
+    follow(&Api::<Pod>::namespaced(client.clone(), pod::NAMESPACE), &ours, see).await;
+    Ok(())
 }
 
 /// Makes the pod as soon as it may be made, and waits until it runs.

@@ -1,0 +1,172 @@
+//! `cargo xtask bench control-planes`: a cluster of three control planes, one more of them, and how long a client waits
+//! when the one dies that answers it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use flotilla_engine::store::ClusterStore;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+
+use super::command::Flotilla;
+use super::figures::Figure;
+use super::watch::{NEVER, Watch, command};
+use super::{api, node, pod};
+
+const START: &str = "start --control-planes 3";
+const EACH: &str = "each control plane";
+const ADD: &str = "node add --control-plane";
+const DELETE: &str = "node delete of a control plane";
+const SERVER_KILLED: &str = "the API server is killed";
+const NODE_KILLED: &str = "the node is killed";
+const BACK: &str = "node start of a killed one";
+const STOP: &str = "stop";
+const RESTART: &str = "start of a stopped cluster";
+const END: &str = "delete";
+
+const READY: &str = "all nodes Ready";
+const ANSWER: &str = "API answers again";
+const WRITE: &str = "a write is acknowledged";
+/// The control plane that comes and goes.
+const NODE: &str = "bench-extra";
+/// What PID 1 of a node is called.
+const INIT: &str = "flotilla-init";
+/// How long after the start they have settled.
+const SETTLED: Duration = Duration::from_secs(10);
+/// Who is on this host and well answers in less.
+const ATTEMPT: Duration = Duration::from_millis(300);
+
+/// Does all of it, and leaves nothing.
+pub(super) async fn run(flotilla: &Flotilla, _image: &str) -> Result<Vec<Figure>> {
+    let mut figures = start(flotilla).await?;
+    tokio::time::sleep(SETTLED).await;
+    figures.extend(memory(flotilla)?);
+
+    let client = soon("the API serves", api::serves(flotilla)).await?;
+    let added = Watch::begin(flotilla, ADD);
+    let milestone = async {
+        api::nodes_are_ready(&client, &[NODE.to_owned()], Timestamp::UNIX_EPOCH).await;
+        added.aimed("node Ready", 12.0)
+    };
+    let args = &["node", "add", "--control-plane", NODE, "-o", "json"];
+    figures.extend(Box::pin(added.while_running(args, milestone)).await?);
+    figures.extend(command(flotilla, DELETE, &["node", "delete", NODE, "-o", "json"]).await?);
+
+    figures.extend(Box::pin(fail_over(flotilla, SERVER_KILLED, "kube-apiserver")).await?.0);
+    // The server that was killed comes back by itself; three are to be well again.
+    tokio::time::sleep(SETTLED).await;
+    let (failed_over, killed) = Box::pin(fail_over(flotilla, NODE_KILLED, INIT)).await?;
+    figures.extend(failed_over);
+    figures.push(back(flotilla, &killed).await?);
+
+    figures.extend(command(flotilla, STOP, &["stop", "-o", "json"]).await?);
+    figures.extend(restart(flotilla).await?);
+    figures.extend(command(flotilla, END, &["delete", "-o", "json"]).await?);
+    Ok(figures)
+}
+
+async fn start(flotilla: &Flotilla) -> Result<Vec<Figure>> {
+    let watch = Watch::begin(flotilla, START);
+    let milestones = async {
+        let client = api::serves(flotilla).await;
+        watch.now("API serves")?;
+        api::nodes_are_ready(&client, &flotilla.nodes(3), Timestamp::UNIX_EPOCH).await;
+        watch.aimed(READY, 15.0)
+    };
+    Box::pin(watch.while_running(&["start", "--control-planes", "3", "-o", "json"], milestones)).await
+}
+
+async fn restart(flotilla: &Flotilla) -> Result<Vec<Figure>> {
+    let (watch, stopped) = (Watch::begin(flotilla, RESTART), Timestamp::now());
+    let milestones = async {
+        let client = api::serves(flotilla).await;
+        watch.now("API serves")?;
+        api::nodes_are_ready(&client, &flotilla.nodes(3), stopped).await;
+        watch.now(READY)
+    };
+    Box::pin(watch.while_running(&["start", "-o", "json"], milestones)).await
+}
+
+/// What each of the three takes, on the average.
+fn memory(flotilla: &Flotilla) -> Result<Vec<Figure>> {
+    let (mut memory, mut disk) = (0.0, 0.0);
+    for name in flotilla.nodes(3) {
+        memory += node::memory(&flotilla.cluster, &name)?.values().sum::<f64>();
+        disk += node::disk(&flotilla.node_folder(&name));
+    }
+    Ok(vec![Figure::megabytes(EACH, "memory", memory / 3.0), Figure::megabytes(EACH, "disk", disk / 3.0)])
+}
+
+/// Kills a program of the control plane that has the virtual address, and waits until a client is served again by way of
+/// that address. Gives the name of the control plane as well.
+async fn fail_over(flotilla: &Flotilla, part: &'static str, program: &str) -> Result<(Vec<Figure>, String)> {
+    let holder = holder(flotilla)?;
+    let victims = node::processes(&flotilla.cluster, &holder, program)?;
+    ensure!(!victims.is_empty(), "no {program} runs in {holder}");
+    let began = Instant::now();
+    victims.into_iter().for_each(node::kill);
+    let answered = async {
+        until(async |_| read(flotilla).await).await;
+        began.elapsed()
+    };
+    let written = async {
+        until(async |attempt| write(flotilla, &format!("{program}-{attempt}")).await).await;
+        began.elapsed()
+    };
+    let (answered, written) = Box::pin(soon(part, async { tokio::join!(answered, written) })).await?;
+    let figures = vec![
+        Figure::seconds(part, ANSWER, answered.as_secs_f64()).aim(2.0),
+        Figure::seconds(part, WRITE, written.as_secs_f64()),
+    ];
+    Ok((figures, holder))
+}
+
+/// Tries again and again, each time without much patience, until it succeeds.
+async fn until(attempt: impl AsyncFn(u32) -> Option<()>) {
+    for number in 0.. {
+        if let Ok(Some(())) = tokio::time::timeout(ATTEMPT, attempt(number)).await {
+            return;
+        }
+        tokio::time::sleep(api::LOOK).await;
+    }
+}
+
+/// A question on a connection of its own, as `kubectl` asks.
+async fn read(flotilla: &Flotilla) -> Option<()> {
+    let client = api::client(flotilla).await?;
+    client.apiserver_version().await.ok().map(drop)
+}
+
+async fn write(flotilla: &Flotilla, name: &str) -> Option<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(api::client(flotilla).await?, pod::NAMESPACE);
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let map = ConfigMap { metadata, ..ConfigMap::default() };
+    maps.create(&PostParams::default(), &map).await.ok().map(drop)
+}
+
+/// The control plane that has the virtual address.
+fn holder(flotilla: &Flotilla) -> Result<String> {
+    let cluster = ClusterStore::new(&flotilla.home).get(&flotilla.cluster)?;
+    for name in flotilla.nodes(3) {
+        for init in node::processes(&flotilla.cluster, &name, INIT)? {
+            if node::has_address(init, cluster.virtual_ip())? {
+                return Ok(name);
+            }
+        }
+    }
+    bail!("no control plane has the address {}", cluster.virtual_ip())
+}
+
+/// Starts the one that was killed.
+async fn back(flotilla: &Flotilla, node: &str) -> Result<Figure> {
+    let (flotilla, node) = (flotilla.clone(), node.to_owned());
+    let start = move || flotilla.run(&["node", "start", &node, "-o", "json"]);
+    let ran = tokio::task::spawn_blocking(start).await??;
+    Ok(Figure::seconds(BACK, "returns", ran.seconds))
+}
+
+async fn soon<T>(what: &str, awaited: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(NEVER, awaited).await.with_context(|| format!("{what}: not within {NEVER:?}"))
+}
