@@ -67,16 +67,18 @@ impl Engine<'_> {
         let network = self.driver.has_network(cluster).await?;
         let mut joined = BTreeSet::new();
         for (name, machine) in machines {
-            let is_on = machine.state().power == Power::On;
-            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await {
+            if self.bootstrapper.has_joined(machine.as_ref()).await {
                 joined.insert(name.clone());
             }
         }
         let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
+        let founders = control_planes().map(|node| node.spec.name).filter(|name| joined.contains(name));
+        let founders = founders.collect();
+        joined.retain(|name| machines[name].state().power == Power::On);
         let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
         let member = control_planes().find(|node| joined.contains(&node.spec.name));
         let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
-        let mut seen = Observed { network, ..powers(machines) };
+        let mut seen = Observed { network, founders, ..powers(machines) };
         if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
             seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
         }
@@ -399,7 +401,8 @@ impl Engine<'_> {
             Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
             Action::StartApi(node) => {
                 let (cluster, node, machine) = work.at(node)?;
-                Ok(self.bootstrapper.start_api(cluster, &node, machine.as_ref()).await?)
+                let others = work.other_control_planes(cluster, &node.spec.name);
+                Ok(self.bootstrapper.start_api(cluster, &node, machine.as_ref(), &others).await?)
             }
             Action::Complete(node) => {
                 let (cluster, node, machine) = work.at(node)?;

@@ -18,6 +18,9 @@ pub struct Observed {
     pub kubernetes: KubernetesState,
     /// The machines that are members of the cluster already, of those that are on.
     pub joined: BTreeSet<NodeName>,
+    /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
+    /// none, the cluster has never been.
+    pub founders: BTreeSet<NodeName>,
     /// Those of etcd; none where they could not be asked for, or where there is but one control plane.
     pub members: Option<Vec<Member>>,
     /// The person's kubeconfig has the way to it, and it is the current one.
@@ -32,6 +35,7 @@ impl Observed {
             machines: BTreeMap::new(),
             kubernetes: KubernetesState::Silent,
             joined: BTreeSet::new(),
+            founders: BTreeSet::new(),
             members: None,
             published: false,
         }
@@ -151,9 +155,18 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     }
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
-        if kubernetes == KubernetesState::Silent {
+        // One that answers but is no member was left by a killed start.
+        if kubernetes == KubernetesState::Silent || !observed.joined.contains(first) {
             let title = "starting etcd and the API server".to_owned();
-            api = Some(plan.add(Action::StartApi(first.clone()), title, &[machine], 3000));
+            let mut after = vec![machine];
+            if observed.founders.is_empty() {
+                // All control planes found the cluster together.
+                let is_other = |node: &&NodeSpec| node.role == Role::ControlPlane && node.name != *first;
+                let others = to_run(cluster).filter(is_other);
+                after.extend(others.map(|node| machines.get(&node.name).copied()));
+            }
+            let expected = if after.len() > 1 { 6000 } else { 3000 };
+            api = Some(plan.add(Action::StartApi(first.clone()), title, &after, expected));
         }
         let title = "setting up the cluster: DNS, proxy, controllers, scheduler".to_owned();
         ready.push(Some(plan.add(Action::Complete(first.clone()), title, &[machine, api], 900)));
@@ -193,14 +206,18 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     plan
 }
 
-/// The control plane that the others join, and that nothing else must have come before: a member that runs, or one
-/// that has been there before, or else the primary one.
+/// The control plane that the others join, and that nothing else must have come before: a member that runs, or one that
+/// was a member before, or else the primary one. Where there is a member, nothing else will do, not even if that one is
+/// not to run: there would be two clusters.
 fn first_control_plane<'a>(cluster: &'a Cluster, observed: &Observed) -> &'a NodeName {
     let names = || cluster.spec.control_planes().map(|node| &node.name);
     let is_member = |name: &&NodeName| observed.is_on(name) && observed.joined.contains(*name);
     let to_run: BTreeSet<_> = to_run(cluster).map(|node| &node.name).collect();
+    let was_member = |name: &&NodeName| observed.founders.contains(*name);
     let was_there = |name: &&NodeName| to_run.contains(name) && observed.machines.contains_key(*name);
-    let found = names().find(is_member).or_else(|| names().find(was_there));
+    let found = names().find(is_member);
+    let found = found.or_else(|| names().find(|name| was_member(name) && to_run.contains(name)));
+    let found = found.or_else(|| names().find(was_member)).or_else(|| names().find(was_there));
     found.or_else(|| names().find(|name| to_run.contains(name))).unwrap_or(&cluster.spec.primary().name)
 }
 

@@ -9,6 +9,7 @@ use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
 use flotilla_spec::{Component, ExtraOption, Role};
 use serde_json::{Map, Value, json};
 
+use crate::etcd::PEER_PORT;
 use crate::files::{CRI_SOCKET, DISCOVERY, PATCHES};
 use crate::yaml;
 
@@ -25,9 +26,19 @@ pub struct Facts {
 
 /// The configuration of `kubeadm init` for a cluster's first control plane.
 pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
+    render_with(cluster, node, facts, &[])
+}
+
+/// The same for a control plane that founds the cluster together with others: etcd begins with all of them. That is for
+/// this once, and not among the settings that the cluster keeps.
+pub(crate) fn render_founding(cluster: &Cluster, node: &Node, facts: Facts, founders: &[Node]) -> String {
+    render_with(cluster, node, facts, founders)
+}
+
+fn render_with(cluster: &Cluster, node: &Node, facts: Facts, founders: &[Node]) -> String {
     let documents = [
         init_configuration(cluster, node),
-        cluster_configuration(cluster),
+        cluster_configuration(cluster, founders),
         kubelet_configuration(cluster, facts),
         kube_proxy_configuration(cluster),
     ];
@@ -111,7 +122,7 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
     })
 }
 
-fn cluster_configuration(cluster: &Cluster) -> Value {
+fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
     let mut api_server = Arguments::from(&cluster.spec.extra_config, Component::ApiServer);
     let mut controller_manager = Arguments::new();
     // Its default of 20 requests a second makes the first pods wait for seconds.
@@ -121,6 +132,12 @@ fn cluster_configuration(cluster: &Cluster) -> Value {
     controller_manager.set("allocate-node-cidrs", "false");
     controller_manager.set_all(&cluster.spec.extra_config, Component::ControllerManager);
     let mut scheduler = Arguments::from(&cluster.spec.extra_config, Component::Scheduler);
+    let mut etcd = Arguments::from(&cluster.spec.extra_config, Component::Etcd);
+    if !founders.is_empty() {
+        let peer = |node: &Node| format!("{}=https://{}:{PEER_PORT}", node.spec.name, node.address);
+        etcd.set("initial-cluster", founders.iter().map(peer).collect::<Vec<_>>().join(","));
+        etcd.set("initial-cluster-state", "new");
+    }
     let gates = &cluster.spec.feature_gates;
     if !gates.is_empty() {
         for arguments in [&mut api_server, &mut controller_manager, &mut scheduler] {
@@ -143,7 +160,7 @@ fn cluster_configuration(cluster: &Cluster) -> Value {
         "apiServer": {"certSANs": names(cluster), "extraArgs": api_server.into_value()},
         "controllerManager": {"extraArgs": controller_manager.into_value()},
         "scheduler": {"extraArgs": scheduler.into_value()},
-        "etcd": {"local": {"extraArgs": Arguments::from(&cluster.spec.extra_config, Component::Etcd).into_value()}},
+        "etcd": {"local": {"extraArgs": etcd.into_value()}},
     })
 }
 

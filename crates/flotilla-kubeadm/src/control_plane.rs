@@ -43,7 +43,7 @@ const SHARED: [&str; 9] = [
 ];
 
 /// Says whether something of an earlier join or of an earlier membership is in the machine.
-const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
+pub(crate) const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
      2>/dev/null || true";
 
 const KEEPALIVED: &str = "[ ! -e /etc/flotilla/keepalived.conf ] || systemctl start keepalived";
@@ -90,7 +90,7 @@ impl Joining<'_> {
 
     async fn join(&self, token: &Token) -> Result<(), BootstrapError> {
         let (node, machine) = (self.node, self.machine);
-        self.hand_over().await?;
+        hand_over(self.speaker, machine).await?;
         put_discovery(machine, self.credentials).await?;
         // As its first control plane has it: it may be the one to complete the cluster some day.
         let configuration = config::render(self.cluster, node, init::facts(machine).await?);
@@ -108,21 +108,22 @@ impl Joining<'_> {
         // One that has left before has given up the virtual address.
         run(machine, "start keepalived", Cmd::sh(KEEPALIVED)).await.map(drop)
     }
+}
 
-    async fn hand_over(&self) -> Result<(), BootstrapError> {
-        let files = SHARED.map(|file| async move {
-            let path = format!("/etc/kubernetes/{file}");
-            let found = self.speaker.exec().get(&path).await;
-            let bytes = found.map_err(in_node("read the authorities' keys", self.speaker))?;
-            let bytes = bytes.ok_or_else(|| BootstrapError::Api {
-                action: format!("hand over the authorities' keys of node {}", self.speaker.name()),
-                source: format!("there is no {path}").into(),
-            })?;
-            let put = self.machine.exec().put(&path, 0o600, &bytes).await;
-            put.map_err(in_node("write the authorities' keys", self.machine))
-        });
-        try_join_all(files).await.map(drop)
-    }
+/// Copies what control planes have in common from one to another.
+pub(crate) async fn hand_over(from: &dyn Machine, to: &dyn Machine) -> Result<(), BootstrapError> {
+    let files = SHARED.map(|file| async move {
+        let path = format!("/etc/kubernetes/{file}");
+        let found = from.exec().get(&path).await;
+        let bytes = found.map_err(in_node("read the authorities' keys", from))?;
+        let bytes = bytes.ok_or_else(|| BootstrapError::Api {
+            action: format!("hand over the authorities' keys of node {}", from.name()),
+            source: format!("there is no {path}").into(),
+        })?;
+        let put = to.exec().put(&path, 0o600, &bytes).await;
+        put.map_err(in_node("write the authorities' keys", to))
+    });
+    try_join_all(files).await.map(drop)
 }
 
 #[cfg(test)]

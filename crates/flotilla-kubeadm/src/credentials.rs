@@ -7,7 +7,7 @@ use flotilla_engine::port::{ApiAccess, BootstrapError, Machine};
 use serde::Deserialize;
 
 use crate::files::{ADMIN_CONF, SUPER_ADMIN_CONF};
-use crate::join;
+use crate::marks;
 use crate::phase::in_node;
 use crate::yaml;
 
@@ -138,7 +138,7 @@ pub(crate) async fn access(
     cluster: &Cluster,
     machine: &dyn Machine,
 ) -> Result<Option<ApiAccess>, BootstrapError> {
-    if !join::has_joined(machine).await {
+    if !marks::has_joined(machine).await {
         return Ok(None);
     }
     let credentials = read(machine, ADMIN_CONF).await?;

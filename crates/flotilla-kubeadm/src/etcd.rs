@@ -21,6 +21,8 @@ pub use snapshot::{Snapshot, save_snapshot};
 
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 const CLIENT_PORT: u16 = 2379;
+/// Where members speak to each other.
+pub(crate) const PEER_PORT: u16 = 2380;
 /// A member that is up answers in milliseconds: it is on this host.
 const ANSWER: &str = "1s";
 /// etcd takes a member out only when the others have known each other for five seconds.

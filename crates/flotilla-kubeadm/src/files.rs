@@ -4,6 +4,8 @@
 pub(crate) const CONFIG: &str = "/etc/flotilla/kubeadm.yaml";
 /// The same for the join of a control plane, beside what it would be told as the first.
 pub(crate) const JOIN_CONFIG: &str = "/etc/flotilla/kubeadm-join.yaml";
+/// The same for a control plane that founds the cluster together with others.
+pub(crate) const FOUNDING_CONFIG: &str = "/etc/flotilla/kubeadm-founding.yaml";
 pub(crate) const PATCHES: &str = "/etc/flotilla/patches";
 
 pub(crate) const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -20,6 +22,9 @@ pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-clien
 pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
 /// The same for all others: there since the `kubeadm join` was finished.
 pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
+/// There while a control plane founds its cluster together with others, up to one of the marks above. Its data is nobody's
+/// before that.
+pub(crate) const FOUNDING: &str = "/var/lib/flotilla/founding";
 /// Where a joining node finds the API, and whom it trusts.
 pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";
 /// There while `pause` holds.

@@ -1,21 +1,21 @@
 //! A control plane's first half: etcd and the API server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client};
+use kube::Client;
 
-use crate::api::{self, PATIENT, QUICK, SYSTEM, cannot};
+use crate::api::{self, PATIENT, QUICK};
 use crate::config::{self, Facts};
 use crate::credentials;
 use crate::files::{CONFIG, INITIALISED};
-use crate::join;
+use crate::found;
 use crate::kubelet::{self, Deaths};
-use crate::leave::{self, LEADERS};
+use crate::leader;
+use crate::marks;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 
@@ -23,9 +23,6 @@ use crate::phase::{self, in_node, run};
 const LIMIT: Duration = Duration::from_mins(4);
 /// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
 const POLL: Duration = Duration::from_millis(20);
-
-/// A leader that cannot renew its lease for ten seconds ends.
-const GIVEN_UP: SignedDuration = SignedDuration::from_secs(11);
 
 /// Clears away what a killed `kubeadm init` left, unless there is data that belongs to its certificates.
 ///
@@ -39,9 +36,10 @@ pub(crate) async fn start_api(
     cluster: &Cluster,
     node: &Node,
     machine: &dyn Machine,
+    others: &[Arc<dyn Machine>],
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
-    let is_member = join::has_joined(machine).await;
+    let is_member = marks::has_joined(machine).await;
     if is_member {
         let client = api::client(cluster, &credentials::require(machine).await?, QUICK).await?;
         if matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true))) {
@@ -50,17 +48,35 @@ pub(crate) async fn start_api(
         // The kubelet came up with the machine and brings the rest up, unless somebody has stopped it.
         run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     } else {
-        initialise(cluster, node, machine).await?;
+        refuse_a_second_cluster(node, others).await?;
+        if found::is_possible(machine, others).await? {
+            found::found(cluster, node, machine, others).await?;
+        } else {
+            initialise(cluster, node, machine).await?;
+        }
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
     if is_member {
-        release_leases(cluster, &client).await?;
+        let machines = others.iter().map(AsRef::as_ref).chain([machine]);
+        leader::release_void(&client, machines).await?;
     } else {
-        let mark = machine.exec().put(INITIALISED, 0o644, b"").await;
-        mark.map_err(in_node("note that the control plane was made", machine))?;
+        marks::put(machine, INITIALISED).await?;
+        found::end(machine).await?;
     }
     Ok(Outcome::Done)
+}
+
+/// What makes a cluster must not be run beside one that is there.
+async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
+    for other in others {
+        if marks::has_joined(other.as_ref()).await {
+            let action = format!("make a control plane of node {}", node.spec.name);
+            let source = format!("node {} is a member of the cluster already", other.name());
+            return Err(BootstrapError::Api { action, source: source.into() });
+        }
+    }
+    Ok(())
 }
 
 /// Starts a control plane again whose kubelet was stopped, and gives a client for its API.
@@ -72,40 +88,8 @@ pub(crate) async fn restart(
     run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    release_all(&client).await?;
+    leader::release_all(&client).await?;
     Ok(client)
-}
-
-/// Takes the leadership from the controllers and the scheduler of the machine's earlier life: the new ones would wait
-/// twenty seconds for the dead, and the services' endpoints would stay as they were before. Where there are other
-/// control planes, one of theirs may lead: then it has said so a moment ago.
-async fn release_leases(cluster: &Cluster, client: &Client) -> Result<(), BootstrapError> {
-    if cluster.spec.control_planes().count() == 1 {
-        return release_all(client).await;
-    }
-    let failed = || cannot("release the lease of a stopped controller");
-    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
-    for name in LEADERS {
-        if leases.get_opt(name).await.map_err(failed())?.is_some_and(|lease| is_void(&lease)) {
-            leave::release(&leases, name).await.map_err(failed())?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether the holder has not renewed a lease for so long that it has stopped to lead by itself.
-fn is_void(lease: &Lease) -> bool {
-    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-    renewed.is_some_and(|renewed| Timestamp::now().duration_since(renewed.0) > GIVEN_UP)
-}
-
-async fn release_all(client: &Client) -> Result<(), BootstrapError> {
-    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
-    for name in LEADERS {
-        let released = leave::release(&leases, name).await;
-        released.map_err(cannot("release the lease of a stopped controller"))?;
-    }
-    Ok(())
 }
 
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
@@ -162,51 +146,7 @@ async fn wait_for_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_api::FakeApi;
     use flotilla_testkit::fake::{self, FakeMachine};
-
-    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-
-    async fn leases_after_restart(cluster: &Cluster) -> usize {
-        let names = ["kube-controller-manager", "kube-scheduler", "another"];
-        let paths = names.map(|name| format!("{LEASES}/{name}"));
-        let api =
-            FakeApi::new(&paths.each_ref().map(|path| (path.as_str(), serde_json::json!({"metadata": {}}))));
-        release_leases(cluster, &api.client()).await.unwrap();
-        // Nothing is left to release, which is no failure.
-        release_leases(cluster, &api.client()).await.unwrap();
-        paths.iter().filter(|path| api.object(path).is_some()).count()
-    }
-
-    #[tokio::test]
-    async fn a_restarted_control_plane_does_not_wait_for_its_dead_leaders() {
-        assert_eq!(leases_after_restart(&fake::cluster("10.213.0.0/24")).await, 1);
-    }
-
-    #[tokio::test]
-    async fn where_there_are_other_control_planes_theirs_may_lead() {
-        let yaml = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-";
-        assert_eq!(leases_after_restart(&fake::cluster_of(yaml, "10.213.0.0/24")).await, 3);
-    }
-
-    #[test]
-    fn a_leader_that_is_silent_for_long_leads_no_more() {
-        let renewed = |seconds: i64| -> Lease {
-            let time = Timestamp::now() - SignedDuration::from_secs(seconds);
-            let time = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-            serde_json::from_value(serde_json::json!({"metadata": {}, "spec": {"renewTime": time}})).unwrap()
-        };
-        assert!(is_void(&renewed(20)));
-        assert!(!is_void(&renewed(3)));
-    }
 
     async fn initialise_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
         let cluster = fake::cluster("10.213.0.0/24");

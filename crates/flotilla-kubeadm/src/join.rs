@@ -18,8 +18,10 @@ use crate::control_plane::{self, Joining};
 use crate::credentials::{self, Credentials};
 use crate::drain;
 use crate::etcd;
-use crate::files::{CONFIG, DISCOVERY, INITIALISED, JOINED, KUBELET_CONF};
+use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
+use crate::found;
 use crate::kubelet::Deaths;
+use crate::marks;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 use crate::token::Token;
@@ -31,16 +33,6 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// What a join that was killed left, before the kubelet had credentials of its own.
 const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
-
-/// Whether the machine is a member: its join was finished, or it is the one that others have joined first.
-pub(crate) async fn has_joined(machine: &dyn Machine) -> bool {
-    for mark in [JOINED, INITIALISED] {
-        if matches!(machine.exec().get(mark).await, Ok(Some(_))) {
-            return true;
-        }
-    }
-    false
-}
 
 /// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished.
 pub(crate) async fn join(
@@ -55,11 +47,13 @@ pub(crate) async fn join(
     let client = api::client(cluster, &credentials, PATIENT).await?;
     // A control plane may have been given up while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node).await?;
-    if is_listed && has_joined(machine).await {
+    if is_listed && marks::has_joined(machine).await {
         drain::admit(&client, node.spec.name.as_ref()).await?;
         return Ok(Outcome::Kept);
     }
+    let is_founder = is_listed && found::is_founder(machine).await;
     match node.spec.role {
+        Role::ControlPlane if is_founder => {}
         Role::Worker => join_worker(cluster, node, machine, &client, &credentials).await?,
         Role::ControlPlane => {
             let (client, credentials, speaker) = (&client, &credentials, primary);
@@ -69,8 +63,11 @@ pub(crate) async fn join(
         }
     }
     finish(&client, node, machine, cancelled).await?;
-    let mark = machine.exec().put(JOINED, 0o644, b"").await;
-    mark.map_err(in_node("note that the node was joined", machine))?;
+    if is_founder {
+        found::finish(&client, node, machine, cancelled).await?;
+    }
+    marks::put(machine, JOINED).await?;
+    found::end(machine).await?;
     Ok(Outcome::Done)
 }
 

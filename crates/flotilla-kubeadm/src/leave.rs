@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::port::{BootstrapError, Cmd, Machine, Power};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::DeleteParams;
-use kube::{Api, Client};
+use kube::Client;
 
-use crate::api::{self, PATIENT, SYSTEM, cannot};
+use crate::api::{self, PATIENT};
 use crate::credentials;
 use crate::etcd;
-use crate::files::{CRI_SOCKET, INITIALISED, JOINED};
+use crate::files::{CRI_SOCKET, FOUNDING};
+use crate::leader;
+use crate::marks;
 use crate::mirror;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::run;
@@ -21,9 +21,6 @@ use crate::stopped;
 const ADDRESS: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 const RESET: Duration = Duration::from_mins(2);
-
-/// The controllers of which one among all control planes is at work.
-pub(crate) const LEADERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 /// Takes a control plane out of the cluster's, whatever of that is done already.
 ///
@@ -50,13 +47,13 @@ async fn leave_by(
     let on = machine.filter(|machine| machine.state().power == Power::On);
     match (on, machine) {
         (Some(machine), _) => give_up(machine).await?,
-        (None, Some(machine)) => unmark(machine)?,
+        (None, Some(machine)) => marks::remove_from_disk(machine)?,
         (None, None) => {}
     }
     etcd::remove_member(speaker, &name, node.address, cancelled).await?;
     etcd::wait_until_healthy(speaker, cancelled).await?;
     wait_for_answer(client, cancelled).await?;
-    release_leases_of(client, &name).await?;
+    leader::release_of(client, &name).await?;
     mirror::forget(client, &name).await?;
     stopped::mark(client, &name).await?;
     match on {
@@ -69,8 +66,9 @@ async fn leave_by(
 /// the list of those that pods ask.
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let crictl = format!("crictl --runtime-endpoint {CRI_SOCKET}");
+    let marks = marks::MEMBER.join(" ");
     let script = format!(
-        "rm -f {INITIALISED} {JOINED}
+        "rm -f {marks}
          systemctl stop keepalived
          systemctl stop kubelet
          {crictl} ps --quiet --name '^kube-apiserver$' | xargs -r {crictl} stop --timeout 3
@@ -79,28 +77,13 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
     run(machine, "give up the virtual address", Cmd::sh(script)).await.map(drop)
 }
 
-/// The same for a machine that is off, as far as its disk can be reached.
-fn unmark(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let Some(var) = machine.var() else { return Ok(()) };
-    for mark in [INITIALISED, JOINED] {
-        let path = var.join(mark.trim_start_matches("/var/"));
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let action = format!("remove {}", path.display());
-                return Err(BootstrapError::Api { action, source: error.into() });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a
 /// member of etcd and may not answer.
 pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let marks = marks::MEMBER.join(" ");
     let script = format!(
-        "rm -f {INITIALISED} {JOINED} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf
-         kubeadm reset --force --cri-socket {CRI_SOCKET} && rm -rf /var/lib/etcd/member"
+        "rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf
+         kubeadm reset --force --cri-socket {CRI_SOCKET} && rm -rf /var/lib/etcd/member && rm -f {FOUNDING}"
     );
     let reset = Cmd { limit: Some(RESET), ..Cmd::sh(script) };
     run(machine, "reset the control plane", reset).await.map(drop)
@@ -112,28 +95,6 @@ async fn wait_for_answer(client: &Client, cancelled: &Cancelled) -> Result<(), B
         patience.pause(POLL, &[api::in_one_line(&error)]).await?;
     }
     Ok(())
-}
-
-/// Takes the leadership from the controllers of a node that is no more: the others would wait twenty seconds for them.
-async fn release_leases_of(client: &Client, node: &str) -> Result<(), BootstrapError> {
-    let failed = || cannot(format!("release the leases of node {node}"));
-    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
-    for name in LEADERS {
-        let lease = leases.get_opt(name).await.map_err(failed())?;
-        let holder = lease.and_then(|lease| lease.spec?.holder_identity);
-        // A holder is called after its host, with a number.
-        if holder.is_some_and(|holder| holder.rsplit_once('_').is_some_and(|(host, _)| host == node)) {
-            release(&leases, name).await.map_err(failed())?;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) async fn release(leases: &Api<Lease>, name: &str) -> Result<(), kube::Error> {
-    match leases.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        deleted => deleted.map(drop),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! second. Nothing is remembered on the host. What is missing is looked up in the cluster, so that a run that was
 //! killed is finished by the next one.
 //!
-//! Further control planes join by the real `kubeadm join` and leave by `kubeadm reset`; etcd is asked and told by its own
+//! A cluster that begins with several control planes is founded by all of them together ([`found`]). Further ones join by the real `kubeadm join` and leave by `kubeadm reset`; etcd is asked and told by its own
 //! tools, in a control plane that is a member ([`etcd`]). What a killed join or leave has left is cleared away by the next
 //! join.
 //!
@@ -29,11 +29,14 @@ pub mod etcd;
 mod fake_api;
 mod files;
 mod flannel;
+mod found;
 mod init;
 mod join;
 pub mod kubeconfig;
 mod kubelet;
+mod leader;
 mod leave;
+mod marks;
 mod mirror;
 mod missing;
 mod namespace;
@@ -111,8 +114,9 @@ impl Bootstrapper for Kubeadm {
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
     ) -> Result<Outcome, BootstrapError> {
-        init::start_api(cluster, node, machine, &self.cancelled).await
+        init::start_api(cluster, node, machine, others, &self.cancelled).await
     }
 
     async fn complete(
@@ -125,7 +129,7 @@ impl Bootstrapper for Kubeadm {
     }
 
     async fn has_joined(&self, machine: &dyn Machine) -> bool {
-        join::has_joined(machine).await
+        marks::has_joined(machine).await
     }
 
     async fn join(

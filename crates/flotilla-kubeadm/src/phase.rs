@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
 
-use crate::files::{CONFIG, JOIN_CONFIG, PATCHES};
+use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES};
 use crate::kubelet::Deaths;
 
 /// kubeadm itself gives up after a minute or two; this is for the case that it does not.
@@ -18,6 +18,11 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// kubelet-finalize, whose restart of the kubelet costs every readiness probe up to ten seconds.
 const NOT_YET: &str = "preflight,control-plane/controller-manager,control-plane/scheduler,wait-control-plane,\
      upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command";
+
+/// What makes the authorities, and the administrator that they know.
+const ALL_BUT_CERTIFICATES: &str = "preflight,kubeconfig/kubelet,kubeconfig/controller-manager,kubeconfig/scheduler,etcd,control-plane,\
+     kubelet-start,wait-control-plane,upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,\
+     show-join-command";
 
 /// Before the preflight checks and after the start of the kubelet; the former are left out as with [`init`].
 const AFTER_KUBELET: &str =
@@ -44,6 +49,20 @@ pub(crate) async fn put_configuration(
 pub(crate) async fn init(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let skip = format!("--skip-phases={NOT_YET}");
     kubeadm(machine, "initialise the control plane", &["init", "--config", CONFIG, &skip]).await
+}
+
+/// Makes the authorities and the administrators of a cluster, for all who found it.
+pub(crate) async fn authorities(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let skip = format!("--skip-phases={ALL_BUT_CERTIFICATES}");
+    kubeadm(machine, "make the authorities", &["init", "--config", CONFIG, &skip]).await
+}
+
+/// The same as [`init`] in a machine that founds the cluster together with others, once it has the authorities. One
+/// administrator whom the API obeys before there is any rule is enough: it is in the machine that made the authorities.
+pub(crate) async fn found(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let skip = format!("--skip-phases=kubeconfig/super-admin,{NOT_YET}");
+    let args = ["init", "--config", FOUNDING_CONFIG, &skip];
+    kubeadm(machine, "initialise the control plane together with others", &args).await
 }
 
 /// Puts kubeadm's and the kubelets' settings into the cluster, for nodes that join.

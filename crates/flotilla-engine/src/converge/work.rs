@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, NodeName, WantedPower};
 
 use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
@@ -71,6 +71,13 @@ impl<'a> Work<'a> {
         let (cluster, node) = (self.cluster()?, self.node(name)?);
         let machine = self.machine_on(name).ok_or_else(|| not_running(cluster, name))?;
         Ok((cluster, node, machine))
+    }
+
+    /// The machines of the control planes that are to run beside one of them, as far as they are on.
+    pub(super) fn other_control_planes(&self, cluster: &Cluster, than: &NodeName) -> Vec<Arc<dyn Machine>> {
+        let to_run = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Running);
+        let others = to_run.filter(|node| node.name != *than);
+        others.filter_map(|node| self.machine_on(&node.name)).collect()
     }
 
     /// The machine through which the others are spoken of: of the first control plane that is on and a member. One that

@@ -140,12 +140,15 @@ pub trait Bootstrapper: Send + Sync {
     /// How far the control plane in this machine is. Never waits long.
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
 
-    /// Brings up etcd and the API server: when it returns, the API answers.
+    /// Brings up etcd and the API server: when it returns, the API answers. `others` are the machines of the other control
+    /// planes that are to run, as far as they are on. A cluster that is new is founded by all of them together, and what is
+    /// left to do for each of the others is done by its [`Bootstrapper::join`].
     async fn start_api(
         &self,
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
     ) -> Result<Outcome, BootstrapError>;
 
     /// Puts into the cluster what makes it one: settings, tokens, kube-proxy, DNS, controllers, scheduler, and the pod
@@ -157,8 +160,8 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Whether the machine is a member of its cluster, initialised or joined, which it stays when it is turned off.
-    /// Never waits long.
+    /// Whether the machine is a member of its cluster, initialised or joined, which it stays when it is turned off. Of one
+    /// that is off this need not be known. Never waits long.
     async fn has_joined(&self, machine: &dyn Machine) -> bool;
 
     /// Makes a worker or another control plane out of a machine, by its role. `primary` is the machine of a control

@@ -38,7 +38,7 @@ async fn stop_nodes(world: &mut World, nodes: &[NodeName]) -> Result<Changed, En
 }
 
 #[tokio::test]
-async fn the_first_is_made_and_the_others_join_it() {
+async fn all_found_the_cluster_and_the_others_join_the_first() {
     let world = World::of(with_control_planes());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     let told = told(&world.take_events());

@@ -44,6 +44,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         machines: cluster.spec.nodes.iter().map(|node| (node.name.clone(), ON)).collect(),
         kubernetes: KubernetesState::Complete,
         joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
+        founders: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
         members: None,
         published: true,
     }
@@ -198,7 +199,7 @@ fn machines_boot_side_by_side_and_one_that_is_wanted_off_stays_off() {
     machine/demo-a <- network
     machine/demo-b <- network
     machine/demo-c <- network
-    api/demo-b <- machine/demo-b
+    api/demo-b <- machine/demo-b, machine/demo-c
     complete <- machine/demo-b, api/demo-b
     join/demo-a <- machine/demo-b, complete, machine/demo-a
     join/demo-c <- machine/demo-b, complete, machine/demo-c
@@ -288,8 +289,49 @@ fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
     assert!(off.contains("\napi/demo-b <- machine/demo-b\n"), "{off}");
     // Also not in one that was never there.
     observed.machines.remove(&primary);
+    observed.founders.remove(&primary);
     let lost = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(lost.contains("\napi/demo-c <- machine/demo-c\n"), "{lost}");
+    // Nor in one that was made anew after that, and has not joined yet.
+    observed.machines.insert(primary, OFF);
+    let empty = shown(&plan::start(&cluster, &observed, &ready()));
+    assert!(empty.contains("\napi/demo-c <- machine/demo-c\n"), "{empty}");
+}
+
+#[test]
+fn a_cluster_is_not_made_a_second_time_while_its_only_member_is_to_stay_off() {
+    let mut cluster = seven_nodes();
+    let [member] = names(["demo-c"]);
+    let nodes = cluster.spec.nodes.iter_mut();
+    nodes.filter(|node| node.name == member).for_each(|node| node.power = WantedPower::Stopped);
+    let machines = cluster.spec.nodes.iter().map(|node| (node.name.clone(), OFF)).collect();
+    let observed = Observed { network: true, machines, founders: [member].into(), ..Observed::nothing() };
+    let plan = shown(&plan::start(&cluster, &observed, &ready()));
+    assert!(plan.contains("\napi/demo-c\n"), "{plan}");
+}
+
+#[test]
+fn several_control_planes_found_a_cluster_together() {
+    let mut cluster = seven_nodes();
+    cluster.spec.nodes.iter_mut().find(|node| node.name.as_ref() == "demo-g").unwrap().power =
+        WantedPower::Stopped;
+    let plan = shown(&plan::start(&cluster, &Observed::nothing(), &ready()));
+    let api = plan.lines().find(|line| line.starts_with("api/")).unwrap();
+    assert_eq!(api, "api/demo-b <- machine/demo-b, machine/demo-c, machine/demo-e, machine/demo-f");
+    // Those of a cluster that has been there do not wait for each other's machines.
+    let founders = names(["demo-b", "demo-c", "demo-e", "demo-f"]).into();
+    let again = Observed { founders, ..Observed::nothing() };
+    let plan = shown(&plan::start(&cluster, &again, &ready()));
+    assert!(plan.contains("\napi/demo-b <- machine/demo-b\n"), "{plan}");
+}
+
+#[test]
+fn an_api_that_answers_in_a_machine_that_is_no_member_is_started_anew() {
+    let cluster = one_node();
+    let observed =
+        Observed { joined: BTreeSet::new(), kubernetes: KubernetesState::Partial, ..all_of(&cluster) };
+    let plan = start(&observed);
+    assert!(plan.starts_with("api/demo\ncomplete <- api/demo\n"), "{plan}");
 }
 
 #[test]
@@ -467,8 +509,7 @@ fn anything(cluster: &Cluster) -> Vec<Observed> {
             for (network, published) in [(false, false), (false, true), (true, false), (true, true)] {
                 let names = cluster.spec.nodes.iter().map(|node| node.name.clone());
                 let machines = names.filter_map(|name| Some((name, machine?))).collect();
-                let joined = BTreeSet::new();
-                all.push(Observed { network, machines, kubernetes, joined, members: None, published });
+                all.push(Observed { network, machines, kubernetes, published, ..Observed::nothing() });
             }
         }
     }

@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
+use super::PEER_PORT;
 use super::snapshot::{self, Snapshot};
 use crate::api::cannot;
 use crate::files::CRI_SOCKET;
@@ -122,7 +123,7 @@ async fn prepare(
     path: &str,
     flag: &str,
 ) -> Result<Snapshot, BootstrapError> {
-    let (name, peer) = (&node.spec.name, format!("https://{}:2380", node.address));
+    let (name, peer) = (&node.spec.name, format!("https://{}:{PEER_PORT}", node.address));
     let words = format!(
         "rm -rf {RESTORED} && etcdutl snapshot restore {path} --data-dir={RESTORED} --name={name} \
          --initial-cluster={name}={peer} --initial-advertise-peer-urls={peer} {BUMP} --mark-compacted {flag}"

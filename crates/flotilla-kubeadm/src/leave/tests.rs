@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fake_api::FakeApi;
+use crate::files::JOINED;
 use flotilla_testkit::fake::{self, FakeMachine};
 
 const TWO: &str = "\

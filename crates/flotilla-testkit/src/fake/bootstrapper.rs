@@ -110,10 +110,15 @@ impl Bootstrapper for FakeBootstrapper {
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("start-api {}", node.spec.name)).await?;
-        mark(machine, ADMIN).await?;
         self.add_member(cluster, node);
+        if mark(machine, ADMIN).await? == Outcome::Done {
+            // All of them found the cluster.
+            let others = others.iter().filter_map(|other| cluster.node(other.name()));
+            others.for_each(|other| self.add_member(cluster, &other));
+        }
         let outcome = mark(machine, API).await?;
         call.end()?;
         Ok(outcome)

@@ -1,0 +1,112 @@
+//! A cluster that begins with several control planes: all of them found it together.
+//!
+//! ```text
+//! first: authorities ─▶ each: keys, certificates, etcd, API server, kubelet ─▶ first answer ─▶ each joins: finish
+//! ```
+//!
+//! Joining one after the other would take long: etcd takes in a new member only when it has known the last one for five
+//! seconds. So its members know each other from the beginning. The phases are those of `kubeadm init`, in each machine.
+//!
+//! A mark says of a machine that it is founding. Before the first answer nobody was promised anything: what a killed
+//! founding left is cleared away by the next.
+
+use std::sync::Arc;
+
+use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
+use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use futures::future::{join_all, try_join_all};
+use kube::Client;
+
+use crate::config;
+use crate::control_plane::{LOOK, hand_over};
+use crate::files::{CONFIG, FOUNDING, FOUNDING_CONFIG};
+use crate::init;
+use crate::leave;
+use crate::marks;
+use crate::mirror;
+use crate::patience::Cancelled;
+use crate::phase::{self, in_node, run};
+use crate::rotation;
+
+const DATA: &str = "/var/lib/etcd/member";
+
+/// Whether these machines can found a cluster together. Not if one has data that no unfinished founding has left: it may be
+/// all that somebody has.
+pub(crate) async fn is_possible(
+    machine: &dyn Machine,
+    others: &[Arc<dyn Machine>],
+) -> Result<bool, BootstrapError> {
+    let script = format!("[ ! -e {DATA} ] || [ -e {FOUNDING} ] || echo data");
+    let every = others.iter().map(AsRef::as_ref).chain([machine]);
+    let looks = every.map(|machine| run(machine, "look for data of etcd", Cmd::sh(script.as_str())));
+    let found = try_join_all(looks).await?;
+    Ok(!others.is_empty() && found.iter().all(|output| output.text().is_empty()))
+}
+
+/// Begins etcd and the API servers in all of these machines.
+pub(crate) async fn found(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    others: &[Arc<dyn Machine>],
+) -> Result<(), BootstrapError> {
+    let mut founders = vec![(node.clone(), machine)];
+    let nodes = others.iter().filter_map(|other| Some((cluster.node(other.name())?, other.as_ref())));
+    founders.extend(nodes);
+    let nodes: Vec<_> = founders.iter().map(|(node, _)| node.clone()).collect();
+    try_join_all(founders.iter().map(|(node, machine)| prepare(cluster, node, *machine, &nodes))).await?;
+    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
+    coming.map_err(in_node("claim the API's address", machine))?;
+    phase::authorities(machine).await?;
+    try_join_all(others.iter().map(|other| hand_over(machine, other.as_ref()))).await?;
+    // One that fails does not end the others: their processes would be left behind.
+    let begun = join_all(founders.iter().map(|(_, machine)| phase::found(*machine))).await;
+    begun.into_iter().collect()
+}
+
+/// Writes down what kubeadm is told, in a machine with nothing of an earlier try in it.
+async fn prepare(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    founders: &[Node],
+) -> Result<(), BootstrapError> {
+    let left = run(machine, "look for an unfinished start", Cmd::sh(LOOK)).await?;
+    if !left.text().is_empty() {
+        leave::clear(machine).await?;
+    }
+    marks::put(machine, FOUNDING).await?;
+    let facts = init::facts(machine).await?;
+    let patches = config::patches(&node.spec);
+    phase::put_configuration(machine, CONFIG, &config::render(cluster, node, facts), &patches).await?;
+    let founding = config::render_founding(cluster, node, facts, founders);
+    phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await
+}
+
+/// Whether the machine has founded its cluster together with others, and is not finished yet.
+pub(crate) async fn is_founder(machine: &dyn Machine) -> bool {
+    marks::has(machine, FOUNDING).await
+}
+
+/// Gives a founder whose node has registered what the first one gets when the cluster is completed.
+pub(crate) async fn finish(
+    client: &Client,
+    node: &Node,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let pieces = tokio::join!(
+        phase::controller_manager(machine),
+        phase::scheduler(machine),
+        phase::mark_control_plane(machine),
+        mirror::ensure_etcd(client, node.spec.name.as_ref(), cancelled),
+    );
+    pieces.0.and(pieces.1).and(pieces.2).and(pieces.3)?;
+    rotation::ensure(machine).await
+}
+
+/// Takes away what says that the machine is founding, once another mark says what it is.
+pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let end = Cmd::new(["rm", "-f", FOUNDING_CONFIG, FOUNDING]);
+    run(machine, "end the founding", end).await.map(drop)
+}
