@@ -54,8 +54,9 @@ pub const API_NAME: &str = "control-plane.flotilla.internal";
 /// Names by which nodes and pods know the host: ours, and the one that minikube's users know.
 pub const HOST_NAMES: [&str; 2] = ["host.flotilla.internal", "host.minikube.internal"];
 pub const API_PORT: u16 = 6443;
-/// A file in the machine that makes the cluster. With it the machine may have the API's address before its API server is
-/// well, for a minute at most: nobody else's can be. It goes when the server is.
+/// A file in the machine whose API server is to answer first, when the cluster is made or turned on. With it the machine
+/// may have the API's address before its API server is well, for a minute at most, unless another has it. It goes when the
+/// server is.
 pub const API_IS_COMING: &str = "/run/flotilla/api-is-coming";
 
 impl HandedOut {

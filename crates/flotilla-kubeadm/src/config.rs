@@ -132,7 +132,11 @@ fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
     controller_manager.set("allocate-node-cidrs", "false");
     controller_manager.set_all(&cluster.spec.extra_config, Component::ControllerManager);
     let mut scheduler = Arguments::from(&cluster.spec.extra_config, Component::Scheduler);
-    let mut etcd = Arguments::from(&cluster.spec.extra_config, Component::Etcd);
+    let mut etcd = Arguments::new();
+    // Members that are turned on together would each wait seven seconds for what the others say of their data, and nobody
+    // answers before he has asked himself.
+    etcd.set("feature-gates", "InitialCorruptCheck=false");
+    etcd.set_all(&cluster.spec.extra_config, Component::Etcd);
     if !founders.is_empty() {
         let peer = |node: &Node| format!("{}=https://{}:{PEER_PORT}", node.spec.name, node.address);
         etcd.set("initial-cluster", founders.iter().map(peer).collect::<Vec<_>>().join(","));

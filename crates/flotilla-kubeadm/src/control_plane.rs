@@ -30,7 +30,7 @@ use crate::token::Token;
 
 /// What all control planes of a cluster have in common, and workers never get. The administrator's file is among it: the
 /// person's clients have its certificate, wherever they were given it.
-const SHARED: [&str; 9] = [
+pub(crate) const SHARED: [&str; 9] = [
     "pki/ca.crt",
     "pki/ca.key",
     "pki/front-proxy-ca.crt",

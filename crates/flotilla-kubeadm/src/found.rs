@@ -12,11 +12,13 @@
 
 use std::sync::Arc;
 
-use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
+use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
 use futures::future::{join_all, try_join_all};
-use kube::Client;
+use k8s_openapi::api::core::v1::Node as KubeNode;
+use kube::{Api, Client};
 
+use crate::api::{cannot, exists};
 use crate::config;
 use crate::control_plane::{LOOK, hand_over};
 use crate::files::{CONFIG, FOUNDING, FOUNDING_CONFIG};
@@ -25,7 +27,7 @@ use crate::leave;
 use crate::marks;
 use crate::mirror;
 use crate::patience::Cancelled;
-use crate::phase::{self, in_node, run};
+use crate::phase::{self, run};
 use crate::rotation;
 
 const DATA: &str = "/var/lib/etcd/member";
@@ -55,8 +57,7 @@ pub(crate) async fn found(
     founders.extend(nodes);
     let nodes: Vec<_> = founders.iter().map(|(node, _)| node.clone()).collect();
     try_join_all(founders.iter().map(|(node, machine)| prepare(cluster, node, *machine, &nodes))).await?;
-    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
-    coming.map_err(in_node("claim the API's address", machine))?;
+    init::claim_address(machine).await?;
     phase::authorities(machine).await?;
     try_join_all(others.iter().map(|other| hand_over(machine, other.as_ref()))).await?;
     // One that fails does not end the others: their processes would be left behind.
@@ -83,6 +84,25 @@ async fn prepare(
     phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await
 }
 
+/// Lets the kubelets register their nodes once the API answers. They have tried in vain meanwhile, and would let up to seven
+/// seconds pass before they try again.
+pub(crate) async fn register(
+    client: &Client,
+    machine: &dyn Machine,
+    others: &[Arc<dyn Machine>],
+) -> Result<(), BootstrapError> {
+    let nodes = Api::<KubeNode>::all(client.clone());
+    let every = others.iter().map(AsRef::as_ref).chain([machine]);
+    let registrations = every.map(|machine| async {
+        let is_there = exists(&nodes, machine.name().as_ref()).await;
+        if !is_there.map_err(cannot("look for the node"))? {
+            run(machine, "start the kubelet anew", Cmd::new(["systemctl", "restart", "kubelet"])).await?;
+        }
+        Ok(())
+    });
+    try_join_all(registrations).await.map(drop)
+}
+
 /// Whether the machine has founded its cluster together with others, and is not finished yet.
 pub(crate) async fn is_founder(machine: &dyn Machine) -> bool {
     marks::has(machine, FOUNDING).await
@@ -107,6 +127,9 @@ pub(crate) async fn finish(
 
 /// Takes away what says that the machine is founding, once another mark says what it is.
 pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let end = Cmd::new(["rm", "-f", FOUNDING_CONFIG, FOUNDING]);
+    let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDING_CONFIG]);
     run(machine, "end the founding", end).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests;

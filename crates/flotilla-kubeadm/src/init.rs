@@ -45,6 +45,7 @@ pub(crate) async fn start_api(
         if matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true))) {
             return Ok(Outcome::Kept);
         }
+        claim_address(machine).await?;
         // The kubelet came up with the machine and brings the rest up, unless somebody has stopped it.
         run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     } else {
@@ -61,6 +62,9 @@ pub(crate) async fn start_api(
         let machines = others.iter().map(AsRef::as_ref).chain([machine]);
         leader::release_void(&client, machines).await?;
     } else {
+        if found::is_founder(machine).await {
+            found::register(&client, machine, others).await?;
+        }
         marks::put(machine, INITIALISED).await?;
         found::end(machine).await?;
     }
@@ -92,11 +96,17 @@ pub(crate) async fn restart(
     Ok(client)
 }
 
+/// Lets the machine have the API's address before its API server is well in every respect, which takes seconds longer than
+/// to answer. It does not take the address from another that has it.
+pub(crate) async fn claim_address(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
+    coming.map_err(in_node("claim the API's address", machine))
+}
+
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
 /// certificates it finds and writes everything else again.
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
-    coming.map_err(in_node("claim the API's address", machine))?;
+    claim_address(machine).await?;
     let configuration = config::render(cluster, node, facts(machine).await?);
     phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&node.spec)).await?;
     match phase::init(machine).await {

@@ -39,7 +39,8 @@ impl FakeMachine {
         machine
     }
 
-    pub(super) fn named(name: NodeName, script: &[(&'static str, Answer)]) -> Self {
+    /// The same under another name, without files.
+    pub fn named(name: NodeName, script: &[(&'static str, Answer)]) -> Self {
         let inside =
             Inside { files: Mutex::default(), script: Mutex::new(script.to_vec()), calls: Calls::default() };
         let state = MachineState { power: Power::On, whole: true };
@@ -109,8 +110,8 @@ impl Exec for FakeMachine {
         self.require_power()?;
         let argv = cmd.argv.join(" ");
         let call = self.inside.calls.begin(argv.clone()).await?;
-        if let ["rm", "-f", path] = cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            self.files().remove(path);
+        if let ["rm", "-f", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            self.files().retain(|path, _| !paths.contains(&path.as_str()));
         }
         let answer = self.answer(&argv).map_err(|last| ExecError::Failed {
             node: self.name.to_string(),
