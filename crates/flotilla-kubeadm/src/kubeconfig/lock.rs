@@ -1,11 +1,12 @@
 //! kubectl's lock on a kubeconfig: a file beside it that only one can make.
 //!
-//! Not [`flotilla_linux::filelock`]: kubectl would not respect it. The price is that the lock of a killed program
-//! stays behind. kubectl then fails for ever; we take such a lock over after a while.
+//! Not [`flotilla_linux::filelock`] alone: kubectl would not respect it. The price is that the lock of a killed program
+//! stays behind. kubectl then fails for ever. We take such a lock over: our own at once, since the kernel knows whether
+//! its maker lives, that of another program after a while.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +19,14 @@ use super::save::folder_of;
 /// Nobody takes that long to change a kubeconfig.
 const STALE_AFTER: Duration = Duration::from_mins(1);
 
+/// What is in a lock of ours, from when the kernel's lock on it is held.
+const OURS: &[u8] = b"flotilla\n";
+
 /// A held lock, given back on drop.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
-    /// Kept open so that its inode number stays ours.
+    /// Kept open so that its inode number stays ours, and the kernel's lock on it as well.
     file: File,
 }
 
@@ -34,7 +38,10 @@ impl Lock {
         let path = PathBuf::from(path);
         let try_once = || {
             remove_if_stale(&path)?;
-            OpenOptions::new().write(true).create_new(true).open(&path)
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            file.lock()?;
+            file.write_all(OURS)?;
+            Ok::<_, io::Error>(file)
         };
         let made = poll::until(patience, try_once, |error| error.kind() != io::ErrorKind::AlreadyExists);
         match made {
@@ -57,7 +64,7 @@ impl Drop for Lock {
     }
 }
 
-/// Removes the lock of a program that is long gone.
+/// Removes the lock of a program that is gone.
 fn remove_if_stale(lock: &Path) -> io::Result<()> {
     if !is_stale(lock) {
         return Ok(());
@@ -76,6 +83,20 @@ fn remove_if_stale(lock: &Path) -> io::Result<()> {
 }
 
 fn is_stale(lock: &Path) -> bool {
+    is_old(lock) || is_abandoned(lock).unwrap_or(false)
+}
+
+/// Whether it is a lock of ours whose maker has ended without giving it back.
+fn is_abandoned(lock: &Path) -> io::Result<bool> {
+    // It may be anything by now: nothing that blocks is opened, and no more is read than there should be.
+    if !fs::symlink_metadata(lock)?.is_file() || fs::metadata(lock)?.len() != OURS.len() as u64 {
+        return Ok(false);
+    }
+    let file = File::open(lock)?;
+    Ok(io::read_to_string(&file)?.as_bytes() == OURS && file.try_lock().is_ok())
+}
+
+fn is_old(lock: &Path) -> bool {
     let modified = fs::symlink_metadata(lock).and_then(|metadata| metadata.modified());
     // A time in the future is no age: then it counts as young.
     modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > STALE_AFTER))
@@ -114,6 +135,18 @@ mod tests {
         age(&lock, Duration::from_secs(70));
         drop(Lock::acquire(&path, Duration::ZERO).unwrap());
         assert!(!lock.exists());
+    }
+
+    #[test]
+    fn a_lock_of_ours_whose_maker_was_killed_is_taken_over_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        fs::write(dir.path().join("config.lock"), OURS).unwrap();
+        let held = Lock::acquire(&path, Duration::ZERO).unwrap();
+        // Not so the lock of one that lives.
+        Lock::acquire(&path, Duration::ZERO).unwrap_err();
+        drop(held);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
