@@ -121,6 +121,12 @@ impl Cluster {
         })
     }
 
+    /// Forgets nodes that are gone.
+    pub(crate) fn take_out(&mut self, nodes: &[NodeName]) {
+        self.spec.nodes.retain(|node| !nodes.contains(&node.name));
+        nodes.iter().for_each(|node| self.handed_out.take_back(node));
+    }
+
     /// All nodes of the spec, with their addresses.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
         self.spec.nodes.iter().filter_map(|node| self.node(&node.name))

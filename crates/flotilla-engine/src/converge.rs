@@ -11,6 +11,7 @@ use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, ClusterSpec, NodeName, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
@@ -48,6 +49,10 @@ pub struct Wait {
     pub conditions: BTreeSet<Condition>,
     pub limit: Duration,
 }
+
+/// How long an API that could answer may be silent before nothing more is expected of it.
+const ANSWER: Duration = Duration::from_secs(8);
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes are NotReady until you install a pod \
      network, and are not waited for";
@@ -251,6 +256,23 @@ impl Engine<'_> {
         done
     }
 
+    /// Takes nodes out of the cluster, its spec and what was handed out.
+    pub async fn delete_nodes(
+        &self,
+        cluster: &mut Cluster,
+        nodes: &[NodeName],
+        drain: Drain,
+    ) -> Result<(), EngineError> {
+        // First: nobody relies on one that is about to go.
+        cluster.spec.hand_over_primary(nodes);
+        self.store.save(cluster)?;
+        self.remove_nodes(cluster, nodes, drain).await?;
+        cluster.take_out(nodes);
+        self.driver.ensure_routes(cluster).await?;
+        // Last: killed before, the same command finds them again and tells the others that they are gone.
+        self.store.save(cluster)
+    }
+
     /// Takes nodes out of the cluster. Where the API cannot be asked, only their machines are removed, and that is told.
     /// Control planes are removed like that only by force, as they are where etcd would lose its majority.
     pub async fn remove_nodes(
@@ -260,14 +282,16 @@ impl Engine<'_> {
         drain: Drain,
     ) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
-        let observed = self.observe_with(cluster, &machines).await?;
+        let observed = self.observe_until_it_answers(cluster, &machines).await?;
         let reachable = matches!(observed.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
+        let off: Vec<_> = nodes.iter().filter(|node| !observed.is_on(node)).map(NodeName::as_ref).collect();
         if !reachable {
-            let text =
+            self.warn(
                 "the API does not answer: the nodes' pods are not moved, and the cluster still lists them, until \
-                 `kubectl delete node` takes them off"
-                    .into();
-            self.reporter.report(Event::Warning { text });
+                 `kubectl delete node` takes them off",
+            );
+        } else if !off.is_empty() {
+            self.warn(&format!("{} cannot be drained while off: what ran there is forgotten", off.join(", ")));
         }
         let why = (Leaving::Deleted, drain.force);
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, why)?;
@@ -277,6 +301,29 @@ impl Engine<'_> {
             self.publish_anew(&retiring, &work).await?;
         }
         if reachable { self.or_admit(removed, nodes, &work).await } else { removed }
+    }
+
+    /// Looks again for a while, should the API be silent though it could answer: its address may just be moving, or the
+    /// host be busy.
+    async fn observe_until_it_answers(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Result<Observed, EngineError> {
+        let since = Instant::now();
+        loop {
+            let observed = self.observe_with(cluster, machines).await?;
+            let could_answer = cluster.spec.control_planes().any(|node| observed.is_on(&node.name));
+            let is_silent = could_answer && observed.kubernetes == KubernetesState::Silent;
+            if !is_silent || since.elapsed() > ANSWER || self.cancel.is_cancelled() {
+                return Ok(observed);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn warn(&self, text: &str) {
+        self.reporter.report(Event::Warning { text: text.to_owned() });
     }
 
     /// Removes everything that belongs to the name. Says whether there was anything.
@@ -379,6 +426,10 @@ impl Engine<'_> {
             }
             Action::Drain(node, how) => {
                 let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+                if !work.is_on(node) {
+                    // Who waits for its pods to end would wait for ever: nobody is there to end them.
+                    self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await?;
+                }
                 self.bootstrapper.drain(cluster, node, speaker.as_ref(), *how).await?;
                 Ok(Outcome::Done)
             }

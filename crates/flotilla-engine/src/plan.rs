@@ -271,7 +271,7 @@ pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]
 }
 
 /// Takes nodes out of the cluster: emptied, off the list, machine and data gone. Those of them that are `retiring` from
-/// the control plane do that first, one after the other. `reachable`: the API answers.
+/// the control plane do that first, one after the other. `reachable`: the API answered.
 pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], drain: Drain, reachable: bool) -> Plan {
     let mut plan = Plan::default();
     let mut drained = BTreeMap::new();
@@ -282,7 +282,8 @@ pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], drain: Drain, rea
     let retired = plan.retire(retiring, &drained);
     for node in nodes {
         let ready = [drained.get(node).copied(), retired.get(node).copied()];
-        let left = reachable.then(|| {
+        // One that could retire could be asked for: the list is of the same API.
+        let left = (reachable || ready[1].is_some()).then(|| {
             let title = format!("taking node {node} off the cluster's list");
             plan.add(Action::Leave(node.clone()), title, &ready, 50)
         });

@@ -49,6 +49,10 @@ impl<'a> Work<'a> {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    pub(super) fn is_on(&self, name: &NodeName) -> bool {
+        self.machine_on(name).is_some()
+    }
+
     /// A node's machine, if it is on.
     fn machine_on(&self, name: &NodeName) -> Option<Arc<dyn Machine>> {
         self.machine(name).filter(|machine| machine.state().power == Power::On)

@@ -210,11 +210,65 @@ async fn a_worker_is_emptied_before_it_goes() {
     observe
     access
     kubeconfig has
+    mark-stopped demo-m02
     drain demo-m02
     forget demo-m02
     remove demo-m02
     ");
     assert_eq!(world.found().await.machines.len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told() {
+    let world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    world.driver.lose_power(world.name(), &worker[0]);
+    world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap();
+    let calls = world.calls.take();
+    assert_eq!(
+        calls[calls.len() - 4..],
+        ["mark-stopped demo-m02", "drain demo-m02", "forget demo-m02", "remove demo-m02"]
+    );
+    let told = "demo-m02 cannot be drained while off: what ran there is forgotten".to_owned();
+    assert_eq!(world.take_events()[0], Event::Warning { text: told });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_is_silent_for_a_moment_still_hears_of_a_node_that_goes() {
+    let world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    world.calls.fail("observe", When::Before);
+    world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap();
+    assert_eq!(told(&world.take_events())[0], "plan drain/demo-m02 leave/demo-m02 remove/demo-m02");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_stays_silent_is_given_up() {
+    let world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    for _ in 0..100 {
+        world.calls.fail("observe", When::Before);
+    }
+    world.engine().remove_nodes(&world.cluster, &worker, drain).await.unwrap();
+    assert_eq!(told(&world.take_events())[1], "plan remove/demo-m02");
+}
+
+#[tokio::test]
+async fn a_deleted_node_is_forgotten_only_when_the_others_know_of_its_end() {
+    let mut world = World::running_of(with_worker()).await;
+    let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
+    let saved = |world: &World| world.store.get(world.name()).unwrap();
+    let mut cluster = world.cluster.clone();
+    world.calls.fail("ensure-routes", When::Before);
+    world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap_err();
+    assert_eq!(saved(&world), world.cluster, "the same command finds it again");
+
+    cluster = saved(&world);
+    world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap();
+    assert_eq!(world.calls.take().last().unwrap(), "ensure-routes");
+    world.cluster.spec.nodes.truncate(1);
+    world.cluster.handed_out.take_back(&worker[0]);
+    assert_eq!((&cluster, saved(&world)), (&world.cluster, cluster.clone()));
 }
 
 #[tokio::test]

@@ -112,21 +112,21 @@ const TRIED_ON_CONTROL_PLANES: [(Before, Command); 9] = [
     (Before::Running, Command::RemovePrimary),
 ];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_a_fault_in_any_call_the_same_command_gets_there() {
     for (before, command) in TRIED {
         fail_each_call(&fake::cluster("10.213.0.0/24"), before, command).await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_a_fault_in_any_call_the_same_command_gets_there_with_workers() {
     for (before, command) in TRIED.into_iter().chain(TRIED_ON_WORKERS) {
         fail_each_call(&with_worker(), before, command).await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_a_fault_in_any_call_the_same_command_gets_there_with_several_control_planes() {
     for (before, command) in TRIED_ON_CONTROL_PLANES {
         fail_each_call(&with_control_planes(), before, command).await;

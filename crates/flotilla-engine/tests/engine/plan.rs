@@ -377,6 +377,11 @@ fn control_planes_retire_one_after_the_other_before_they_stop_or_go() {
     leave/demo-e <- drain/demo-e, retire/demo-e
     remove/demo-e <- leave/demo-e, retire/demo-e
     ");
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..2], &retiring[1..], DRAIN, false)), @"
+    retire/demo-b
+    leave/demo-b <- retire/demo-b
+    remove/demo-b <- leave/demo-b, retire/demo-b
+    ");
 }
 
 #[test]

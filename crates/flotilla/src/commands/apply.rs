@@ -12,7 +12,6 @@ use serde_json::json;
 use crate::args::ApplyArgs;
 use crate::cluster::{Cx, prepare};
 use crate::commands::file::{self, FileError, Plan};
-use crate::commands::node::delete;
 use crate::commands::start::{self, How, wait};
 use crate::failure::Failure;
 use crate::screen::Screen;
@@ -108,7 +107,7 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
         changed = changed.or(cx.wait(engine.driver.ensure_routes(cluster)).map_err(EngineError::from)?);
     }
     if !gone.is_empty() {
-        delete::remove(cx, cluster, &gone, drain)?;
+        cx.wait(engine.delete_nodes(cluster, &gone, drain))?;
         changed = Changed::Yes;
     }
     let stopped = if runs {

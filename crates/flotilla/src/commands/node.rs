@@ -1,7 +1,7 @@
 //! `flotilla node …`
 
 mod add;
-pub(crate) mod delete;
+mod delete;
 mod list;
 mod settings;
 mod start;

@@ -2,8 +2,7 @@
 
 use flotilla_engine::converge::Leaving;
 use flotilla_engine::port::Drain;
-use flotilla_engine::{Cluster, EngineError};
-use flotilla_spec::NodeName;
+use flotilla_engine::EngineError;
 use serde_json::json;
 
 use crate::args::NodeDeleteArgs;
@@ -23,33 +22,12 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
     if !drain.force {
         cx.wait(cx.engine().can_spare(&cluster, &names, Leaving::Deleted))?;
     }
-    remove(cx, &mut cluster, &names, drain)?;
+    cx.wait(cx.engine().delete_nodes(&mut cluster, &names, drain))?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || {
         let verb = if names.len() > 1 { "are" } else { "is" };
         format!("{} {verb} deleted", super::joined(&names))
     });
-    Ok(())
-}
-
-/// Takes nodes out of the cluster, its spec and its state.
-pub(crate) fn remove(
-    cx: &Cx,
-    cluster: &mut Cluster,
-    names: &[NodeName],
-    drain: Drain,
-) -> Result<(), Failure> {
-    // First: nobody relies on one that is about to go.
-    cluster.spec.hand_over_primary(names);
-    cx.store.save(cluster)?;
-    cx.wait(cx.engine().remove_nodes(cluster, names, drain))?;
-    // Last: killed before, the same command finds them again.
-    cluster.spec.nodes.retain(|node| !names.contains(&node.name));
-    for name in names {
-        cluster.handed_out.take_back(name);
-    }
-    cx.store.save(cluster)?;
-    cx.wait(cx.engine().driver.ensure_routes(cluster)).map_err(EngineError::from)?;
     Ok(())
 }
