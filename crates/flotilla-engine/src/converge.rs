@@ -104,6 +104,14 @@ impl Engine<'_> {
             let gone: Vec<_> = control_planes().filter(is_gone).map(|node| node.spec.name).collect();
             joined.retain(|name| !gone.contains(name));
         }
+        if let Some((first, machine)) = first.as_ref().and_then(|node| Some((&node.spec.name, on(node)?)))
+            && joined.iter().any(|name| name != first)
+            && matches!(seen.kubernetes, KubernetesState::Partial | KubernetesState::Complete)
+            && let Some(listed) = self.bootstrapper.listed(cluster, machine.as_ref()).await
+        {
+            // One that somebody took off the list has to register again. Completing the cluster sees to the first.
+            joined.retain(|name| name == first || listed.contains(name.as_ref()));
+        }
         Ok(Observed { joined, ..seen })
     }
 

@@ -16,7 +16,7 @@ pub struct Observed {
     pub machines: BTreeMap<NodeName, MachineState>,
     /// Of the first control plane that is on.
     pub kubernetes: KubernetesState,
-    /// The machines that are members of the cluster already, of those that are on.
+    /// The machines that are members of the cluster already and in its list of nodes, of those that are on.
     pub joined: BTreeSet<NodeName>,
     /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
     /// none, the cluster has never been.

@@ -16,6 +16,7 @@ use crate::cni;
 use crate::corefile;
 use crate::credentials::{self, Credentials};
 use crate::files::ADMIN_CONF;
+use crate::kubelet;
 use crate::mirror;
 use crate::missing::{self, Missing, Part};
 use crate::namespace;
@@ -166,6 +167,10 @@ impl Completion<'_> {
         let nodes = Api::<KubeNode>::all(self.client.clone());
         let patience =
             Patience::new(format!("the registration of node {name}"), REGISTRATION, self.cancelled);
+        // Controllers come after the registration: where they are, the node was known, and somebody has deleted it.
+        if !self.missing.has(Part::ControllerManager) && matches!(exists(&nodes, &name).await, Ok(false)) {
+            kubelet::restart(self.machine).await?;
+        }
         loop {
             let seen = match exists(&nodes, &name).await {
                 Ok(true) => return Ok(()),

@@ -20,10 +20,12 @@ use crate::drain;
 use crate::etcd;
 use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
 use crate::found;
-use crate::kubelet::Deaths;
+use crate::kubelet::{self, Deaths};
 use crate::marks;
+use crate::mirror;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
+use crate::relabel;
 use crate::token::Token;
 use crate::yaml;
 
@@ -34,7 +36,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// What a join that was killed left, before the kubelet had credentials of its own.
 const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
 
-/// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished.
+/// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished, and one whose node
+/// somebody has deleted registers again.
 pub(crate) async fn join(
     cluster: &Cluster,
     node: &Node,
@@ -48,14 +51,19 @@ pub(crate) async fn join(
     // A control plane may have been given up while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node).await?;
     if is_listed && marks::has_joined(machine).await {
-        drain::admit(&client, node.spec.name.as_ref()).await?;
-        return Ok(Outcome::Kept);
+        if is_registered(&client, node).await? {
+            drain::admit(&client, node.spec.name.as_ref()).await?;
+            return Ok(Outcome::Kept);
+        }
+        register_again(&client, node, machine, cancelled).await?;
+        return Ok(Outcome::Done);
     }
     let is_founder = is_listed && found::is_founder(machine).await;
     match node.spec.role {
         Role::ControlPlane if is_founder => {}
         Role::Worker => join_worker(cluster, node, machine, &client, &credentials).await?,
         Role::ControlPlane => {
+            forget_predecessor(&client, node).await?;
             let (client, credentials, speaker) = (&client, &credentials, primary);
             let joining =
                 Joining { cluster, node, machine, speaker, client, credentials, membership, cancelled };
@@ -84,11 +92,49 @@ async fn join_worker(
         return Ok(());
     }
     run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
+    // Without credentials nobody has registered from here. What the list has is a node that was deleted while the cluster
+    // could not be told: kubeadm refuses the name of one that is Ready, and the pod range of a node cannot change.
+    forget_by(client, node.spec.name.as_ref()).await?;
     let token = Token::create(client).await?;
     let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
     // Also after a failure. It expires by itself, should this fail.
     let removed = token.remove(client).await;
     joined.and(removed)
+}
+
+/// The same for a control plane. One that was only stopped is in the list as well, and stays: it has the pod range that
+/// it had.
+async fn forget_predecessor(client: &Client, node: &Node) -> Result<(), BootstrapError> {
+    let name = node.spec.name.as_ref();
+    let found = Api::<KubeNode>::all(client.clone()).get_opt(name).await;
+    let range = found.map_err(cannot("look for the node"))?.and_then(|found| found.spec?.pod_cidr);
+    match range {
+        Some(range) if range != node.pod_range.to_string() => forget_by(client, name).await,
+        _ => Ok(()),
+    }
+}
+
+async fn is_registered(client: &Client, node: &Node) -> Result<bool, BootstrapError> {
+    let nodes = Api::<KubeNode>::all(client.clone());
+    exists(&nodes, node.spec.name.as_ref()).await.map_err(cannot("look for the node"))
+}
+
+/// Brings back a node that somebody has deleted.
+async fn register_again(
+    client: &Client,
+    node: &Node,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    kubelet::restart(machine).await?;
+    finish(client, node, machine, cancelled).await?;
+    // The kubelet knows the taints of its join only.
+    relabel::change_node(client, &node.spec, &node.spec, cancelled).await?;
+    if node.spec.role == Role::ControlPlane {
+        phase::mark_control_plane(machine).await?;
+        mirror::ensure_etcd(client, node.spec.name.as_ref(), cancelled).await?;
+    }
+    Ok(())
 }
 
 async fn kubeadm_join(
@@ -133,7 +179,7 @@ async fn finish(
     let nodes = Api::<KubeNode>::all(client.clone());
     let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
     let mut deaths = Deaths::from_now(machine).await?;
-    while !exists(&nodes, &name).await.map_err(cannot("look for the node"))? {
+    while !is_registered(client, node).await? {
         patience.pause(POLL, &[format!("the kubelet has not registered node {name}")]).await?;
         deaths.check().await?;
     }
@@ -188,3 +234,6 @@ impl Token {
         removed.map(drop).map_err(cannot("remove a token"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,11 @@ impl<'a> Deaths<'a> {
     }
 }
 
+/// Makes the kubelet register its node again, if somebody has deleted it: it does so only when it begins.
+pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    run(machine, "start the kubelet anew", Cmd::new(["systemctl", "restart", "kubelet"])).await.map(drop)
+}
+
 /// How often the kubelet has died by itself since this machine exists, in the words of its PID 1.
 async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
     let count = Cmd::sh("cat /var/log/flotilla/init.log* | grep -c 'kubelet: died' || true");

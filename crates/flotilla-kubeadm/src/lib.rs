@@ -132,6 +132,10 @@ impl Bootstrapper for Kubeadm {
         marks::has_joined(machine).await
     }
 
+    async fn listed(&self, cluster: &Cluster, speaker: &dyn Machine) -> Option<BTreeSet<String>> {
+        missing::listed(cluster, speaker).await
+    }
+
     async fn join(
         &self,
         cluster: &Cluster,

@@ -7,7 +7,8 @@ use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::port::{BootstrapError, Cmd, KubernetesState, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
-use kube::{Api, Client};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
 
 use crate::api::{self, QUICK, SYSTEM, cannot, exists};
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
@@ -212,6 +213,16 @@ pub(crate) async fn observe(cluster: &Cluster, node: &Node, machine: &dyn Machin
         Ok(Ok(missing)) if missing.is_nothing() => KubernetesState::Complete,
         _ => KubernetesState::Partial,
     }
+}
+
+/// The names of the node objects, within a second.
+pub(crate) async fn listed(cluster: &Cluster, machine: &dyn Machine) -> Option<BTreeSet<String>> {
+    let credentials = credentials::find(machine).await.ok()??;
+    let client = api::client(cluster, &credentials, QUICK).await.ok()?;
+    let nodes = Api::<KubeNode>::all(client);
+    let all = ListParams::default();
+    let listed = tokio::time::timeout(LOOK, nodes.list_metadata(&all)).await.ok()?.ok()?;
+    Some(listed.iter().map(ResourceExt::name_any).collect())
 }
 
 #[cfg(test)]

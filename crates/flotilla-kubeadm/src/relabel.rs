@@ -32,7 +32,8 @@ pub(crate) async fn relabel(
     change_node(&client, &node.spec, was, cancelled).await
 }
 
-async fn change_node(
+/// The same for whoever has a client already.
+pub(crate) async fn change_node(
     client: &Client,
     wanted: &NodeSpec,
     was: &NodeSpec,

@@ -164,9 +164,14 @@ pub trait Bootstrapper: Send + Sync {
     /// that is off this need not be known. Never waits long.
     async fn has_joined(&self, machine: &dyn Machine) -> bool;
 
+    /// The names in the cluster's list of nodes, asked for by a control plane that is a member; none where nobody answers.
+    /// Never waits long.
+    async fn listed(&self, cluster: &Cluster, speaker: &dyn Machine) -> Option<BTreeSet<String>>;
+
     /// Makes a worker or another control plane out of a machine, by its role. `primary` is the machine of a control
-    /// plane that is a member. What a killed join left, also in etcd, is cleared away first. Several may be called at
-    /// once: that etcd takes in one member at a time is seen to here.
+    /// plane that is a member. What a killed join left, also in etcd, is cleared away first. One that has joined and is
+    /// not in the cluster's list registers again. Several may be called at once: that etcd takes in one member at a time is
+    /// seen to here.
     async fn join(
         &self,
         cluster: &Cluster,

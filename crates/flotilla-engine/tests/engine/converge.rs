@@ -7,7 +7,7 @@ use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
-use crate::world::{World, told, wait, with_worker};
+use crate::world::{World, told, wait, with_control_planes, with_worker};
 
 /// Longer than anything here takes, on a clock that stands still while there is something to do.
 const LONG: std::time::Duration = std::time::Duration::from_hours(1);
@@ -190,6 +190,17 @@ async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_jus
     world.take_events();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert_eq!(told(&world.take_events())[0], "plan routes join/demo-m02 wait");
+}
+
+#[tokio::test]
+async fn a_node_that_somebody_took_off_the_list_joins_again() {
+    for cluster in [with_worker(), with_control_planes()] {
+        let world = World::running_of(cluster).await;
+        world.bootstrapper.unlist(&"demo-m02".parse().unwrap());
+        assert_eq!(world.start().await.unwrap(), Changed::Yes);
+        assert_eq!(told(&world.take_events())[0], "plan routes join/demo-m02 wait");
+        assert_eq!(world.start().await.unwrap(), Changed::No);
+    }
 }
 
 #[tokio::test]

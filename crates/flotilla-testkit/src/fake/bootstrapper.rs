@@ -32,6 +32,8 @@ const PAUSED: &str = "/run/paused";
 pub struct FakeBootstrapper {
     calls: Calls,
     etcd: Mutex<BTreeMap<ClusterName, Vec<Member>>>,
+    /// Nodes that somebody took off the cluster's list.
+    unlisted: Mutex<BTreeSet<NodeName>>,
 }
 
 impl FakeBootstrapper {
@@ -44,6 +46,15 @@ impl FakeBootstrapper {
         let mut etcd = self.etcd();
         let members = etcd.get_mut(cluster).into_iter().flatten();
         members.filter(|member| member.name == node.as_ref()).for_each(|member| member.up = up);
+    }
+
+    /// Takes a node off the cluster's list, as `kubectl delete node` does, until it joins again.
+    pub fn unlist(&self, node: &NodeName) {
+        self.unlisted().insert(node.clone());
+    }
+
+    fn unlisted(&self) -> MutexGuard<'_, BTreeSet<NodeName>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names of etcd's members.
@@ -144,6 +155,12 @@ impl Bootstrapper for FakeBootstrapper {
         has(ADMIN).await || has(JOINED).await
     }
 
+    async fn listed(&self, cluster: &Cluster, _: &dyn Machine) -> Option<BTreeSet<String>> {
+        let unlisted = self.unlisted();
+        let listed = cluster.spec.nodes.iter().filter(|node| !unlisted.contains(&node.name));
+        Some(listed.map(|node| node.name.to_string()).collect())
+    }
+
     async fn join(
         &self,
         cluster: &Cluster,
@@ -160,7 +177,10 @@ impl Bootstrapper for FakeBootstrapper {
             mark(machine, ADMIN).await?;
             mark(machine, SERVES).await?;
         }
-        let outcome = mark(machine, JOINED).await?;
+        let mut outcome = mark(machine, JOINED).await?;
+        if self.unlisted().remove(&node.spec.name) {
+            outcome = Outcome::Done;
+        }
         call.end()?;
         Ok(outcome)
     }
