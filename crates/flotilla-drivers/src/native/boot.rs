@@ -144,12 +144,17 @@ impl Native {
     }
 
     /// Every node that runs learns the way to the pods of all others, their names and, if it is a control plane, that it has
-    /// company; the host, the ways to their ports.
+    /// company; the host, the ways to their ports. Ways to nodes that are gone are forgotten.
     pub(super) fn tell_all_nodes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
         let mut changed = Changed::No;
         // Without a network there is nothing to lead to; who makes it makes the ports as well.
-        if Net::here()?.find_link(&self.names(cluster.name()).bridge())?.is_some() {
+        let (host, bridge) = (Net::here()?, self.names(cluster.name()).bridge());
+        if host.find_link(&bridge)?.is_some() {
             changed = self.ensure_ports(cluster)?;
+            let ranges: Vec<_> = cluster.nodes().map(|node| node.pod_range).collect();
+            if forget_routes(&host, cluster, &bridge, &ranges)? == net::Changed::Yes {
+                changed = Changed::Yes;
+            }
         }
         for node in cluster.nodes() {
             let Some(init) = self.group(cluster.name(), &node.spec.name)?.init() else { continue };
@@ -212,16 +217,28 @@ fn tell_routes(inside: &Net, cluster: &Cluster, node: &Node) -> Result<net::Chan
         return Ok(net::Changed::No);
     }
     let others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
-    let mut changed = net::Changed::No;
-    for route in inside.routes()? {
-        let is_pods =
-            cluster.handed_out.pod_subnet.contains(&route.dst) && route.link.as_deref() == Some(LINK);
-        if is_pods && !others.iter().any(|other| other.pod_range == route.dst) {
-            changed = changed.or(inside.remove_route(route.dst)?);
-        }
-    }
+    let ranges: Vec<_> = others.iter().map(|other| other.pod_range).collect();
+    let mut changed = forget_routes(inside, cluster, LINK, &ranges)?;
     for other in &others {
         changed = changed.or(inside.ensure_route(other.pod_range, other.address, LINK)?);
+    }
+    Ok(changed)
+}
+
+/// Takes away the ways by a link to pods of this cluster, but for those of these ranges.
+fn forget_routes(
+    net: &Net,
+    cluster: &Cluster,
+    link: &str,
+    except: &[Ipv4Net],
+) -> Result<net::Changed, NetError> {
+    let pods = cluster.handed_out.pod_subnet;
+    let mut changed = net::Changed::No;
+    for route in net.routes()? {
+        let is_pods = pods.contains(&route.dst) && route.link.as_deref() == Some(link);
+        if is_pods && !except.contains(&route.dst) {
+            changed = changed.or(net.remove_route(route.dst)?);
+        }
     }
     Ok(changed)
 }
