@@ -1,6 +1,6 @@
 //! A cluster: what the person wants, and what was handed out to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use flotilla_spec::network;
@@ -29,6 +29,9 @@ pub struct HandedOut {
     /// there are others.
     #[serde(default)]
     pub highest: u32,
+    /// Nodes that a command is adding, until it has succeeded: the same command again goes on with them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub adding: BTreeSet<NodeName>,
     /// The digest of the bundle that nodes are made from.
     pub bundle: String,
     /// The same for nodes that have one of their own.
@@ -90,6 +93,7 @@ impl HandedOut {
     /// Takes a node's number back.
     pub fn take_back(&mut self, node: &NodeName) {
         self.bundles.remove(node);
+        self.adding.remove(node);
         self.highest = self.highest.max(self.nodes.remove(node).unwrap_or(0));
     }
 }
@@ -124,7 +128,9 @@ impl Cluster {
     /// Forgets nodes that are gone.
     pub(crate) fn take_out(&mut self, nodes: &[NodeName]) {
         self.spec.nodes.retain(|node| !nodes.contains(&node.name));
-        nodes.iter().for_each(|node| self.handed_out.take_back(node));
+        for node in nodes {
+            self.handed_out.take_back(node);
+        }
     }
 
     /// All nodes of the spec, with their addresses.

@@ -299,7 +299,10 @@ impl Engine<'_> {
                  `kubectl delete node` takes them off",
             );
         } else if !off.is_empty() {
-            self.warn(&format!("{} cannot be drained while off: what ran there is forgotten", off.join(", ")));
+            self.warn(&format!(
+                "{} cannot be drained while off: what ran there is forgotten",
+                off.join(", ")
+            ));
         }
         let why = (Leaving::Deleted, drain.force);
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, why)?;

@@ -93,6 +93,8 @@ pub enum SpecError {
     #[error("the cluster needs at least one node")]
     NoNodes,
 
+    #[error("the cluster has a node {name} already")]
+    NodeThere { name: NodeName },
     #[error("two nodes have the name {name}")]
     DuplicateNode { name: NodeName },
     #[error("the cluster has no control plane")]
@@ -261,6 +263,7 @@ impl SpecError {
                 Some("write `key=value:NoSchedule`, PreferNoSchedule or NoExecute".to_owned())
             }
             Self::NodeElsewhere { .. } => Some("give the node another name".to_owned()),
+            Self::NodeThere { .. } => Some("give the new one another name, or none: a free one is found".to_owned()),
             Self::MountOver { .. } => Some("mount it on a folder of its own, for instance `/mnt/data`".to_owned()),
             Self::PortTaken { .. } | Self::PortTwice { .. } => Some("forward another port of the host".to_owned()),
             Self::NoAddressLeft => Some(

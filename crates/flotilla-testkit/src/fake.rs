@@ -9,7 +9,7 @@ mod driver;
 mod kubeconfig;
 mod machine;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_engine::{Cluster, HandedOut};
 use flotilla_spec::ClusterSpec;
@@ -41,6 +41,7 @@ pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let nodes = spec.nodes.iter().map(|node| node.name.clone()).zip(1..);
     let handed_out = HandedOut {
         highest: 0,
+        adding: BTreeSet::new(),
         bundles: BTreeMap::new(),
         cni: None,
         subnet: subnet.parse().expect("the test's subnet is one"),

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use flotilla_drivers::native::Native;
-use flotilla_engine::converge::Engine;
-use flotilla_engine::port::{Driver, Finding, Machine, Severity};
+use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
 use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
 use flotilla_engine::{Cluster, EngineError, Event, Node};
 use flotilla_kubeadm::Kubeadm;
@@ -85,6 +85,16 @@ impl<'a> Cx<'a> {
 
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
+    }
+
+    /// Makes everything run, and notes that no node is left to be added.
+    pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, Failure> {
+        let changed = self.wait(self.engine().start(cluster, wait))?;
+        if !cluster.handed_out.adding.is_empty() {
+            cluster.handed_out.adding.clear();
+            self.store.save(cluster)?;
+        }
+        Ok(changed)
     }
 
     /// Lets etcd begin anew in a control plane: see [`Kubeadm::restore`].

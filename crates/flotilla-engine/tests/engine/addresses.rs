@@ -20,6 +20,7 @@ fn empty(subnet: &str, pod_subnet: &str, prefix: u8) -> Cluster {
         pod_subnet: pod_subnet.parse().unwrap(),
         nodes: BTreeMap::new(),
         highest: 0,
+        adding: BTreeSet::new(),
         bundle: "0123".to_owned(),
         bundles: BTreeMap::new(),
         cni: None,

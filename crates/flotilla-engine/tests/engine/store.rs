@@ -63,7 +63,10 @@ fn a_saved_cluster_is_loaded_as_it_was() {
     let mut kept = Kept::saved();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     assert_eq!(kept.store.get(kept.cluster.name()).unwrap(), kept.cluster);
+    let state = fs::read_to_string(kept.file("state.json")).unwrap();
+    assert!(!state.contains("adding"), "as earlier versions wrote it: {state}");
     kept.cluster.spec.network.dns_domain = "example.test".to_owned();
+    kept.cluster.handed_out.adding.insert("demo".parse().unwrap());
     kept.store.save(&kept.cluster).unwrap();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     let files: BTreeSet<_> =
@@ -130,7 +133,7 @@ fn a_damaged_file_is_told_with_what_is_wrong() {
     line 1, column 1 (``): unexpected end of file
     cluster.yaml is that of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `bundle`, `bundles`, `cni` at line 1 column 91
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `bundle`, `bundles`, `cni` at line 1 column 91
     ");
 }
 

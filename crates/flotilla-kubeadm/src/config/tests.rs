@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_engine::cluster::HandedOut;
 use flotilla_spec::ClusterSpec;
@@ -15,6 +15,7 @@ fn cluster(spec: &str) -> Cluster {
         pod_subnet: "10.244.0.0/16".parse().unwrap(),
         nodes,
         highest: 0,
+        adding: BTreeSet::new(),
         bundles: BTreeMap::new(),
         cni: None,
         bundle: "sha256:0".to_owned(),

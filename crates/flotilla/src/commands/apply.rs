@@ -97,6 +97,7 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
             node.power = WantedPower::Stopped;
         }
         changed = changed.or(cx.wait(engine.start(&staying, &wait::default()))?);
+        cluster.handed_out.adding.clear();
     }
     if plan.changes.iter().any(Change::relabels)
         || cluster.spec.taint_control_planes != plan.wanted.taint_control_planes

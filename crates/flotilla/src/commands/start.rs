@@ -4,7 +4,7 @@ mod asked;
 pub(crate) mod request;
 pub(crate) mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flotilla_bundle::{Request, Shelf};
@@ -94,7 +94,7 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
-    let cluster = if let Some(known) = cx.store.load(&cx.name)? {
+    let mut cluster = if let Some(known) = cx.store.load(&cx.name)? {
         cx.wait(cx.engine().finish_stop(&known))?;
         let cluster = Cluster { spec: asked.merged_into(cx, &known)?, ..known };
         cx.store.save(&cluster)?;
@@ -121,7 +121,7 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if asked.sizes_given() {
         warn_of_sizes_that_wait(cx, &cluster);
     }
-    let changed = cx.wait(cx.engine().start(&cluster, &how.wait))?;
+    let changed = cx.start(&mut cluster, &how.wait)?;
     tell(cx.screen, &cluster, changed);
     Ok(())
 }
@@ -164,6 +164,7 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
         pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
         nodes: BTreeMap::new(),
         highest: 0,
+        adding: BTreeSet::new(),
         bundle,
         bundles: BTreeMap::new(),
         cni: None,

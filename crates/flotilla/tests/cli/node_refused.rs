@@ -113,17 +113,18 @@ fn everything_that_does_not_fit_the_cluster_is_told_at_once() {
     ];
     let Some(ran) = refused(&bad) else { return };
     assert_snapshot!(ran, @"
-    status: 18
+    status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_CONFIG]: 7 things are wrong with what was asked for
-        two nodes have the name demo-m02
+    error[MK_USAGE]: 7 things are wrong with what was asked for
+        the cluster has a node demo-m02 already
         node demo-m02 has 10 MiB of memory, a worker needs 256 MiB
         node demo-m02 has a disk of 10 MiB, it needs 2048 MiB
         the kubelet v1.30.0 of node demo-m02 is too old for the cluster's v1.37.1
         node demo-m02 cannot have apiserver.v=4 for itself: only the kubelet is a node's own
         node demo-m02 has two mounts on /a
         the port 8080:80 of node demo-m02 is taken by 8080:30080 of node demo-m02
+    hint: give the new one another name, or none: a free one is found
     hint: give it at least 256m
     hint: give it at least 2048m
     hint: it can be from v1.34 to v1.37

@@ -1,8 +1,5 @@
 //! `flotilla node add`
 
-use std::collections::BTreeSet;
-
-use flotilla_engine::port::Power;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{NodeName, NodeSpec, Role};
@@ -22,14 +19,14 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     super::control_plane_is_to_run(&cluster)?;
-    let added = add(cx, &mut cluster, &wanted)?;
-    let problems = cluster.spec.check(&this_host());
+    let added = add(&mut cluster, &wanted)?;
+    let problems = problems(&cluster);
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
     prepare::warn(cx, &cluster.spec);
     prepare::save(cx, &mut cluster)?;
-    cx.wait(cx.engine().start(&cluster, &wait::default()))?;
+    cx.start(&mut cluster, &wait::default())?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || format!("{} joined cluster {}", super::joined(&added), cx.name));
@@ -81,14 +78,14 @@ fn make(node: &mut NodeSpec, args: &NodeMakingArgs, problems: &mut Vec<SpecError
 }
 
 /// Puts the nodes into the spec and hands out their numbers. Gives their names.
-fn add(cx: &Cx, cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>, Failure> {
-    let unfinished = unfinished(cx, cluster, wanted)?;
+fn add(cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>, SpecError> {
+    let unfinished = unfinished(cluster, &wanted.node);
     let prefix = cluster.spec.network.node_pod_prefix;
     let mut added: Vec<NodeName> = Vec::new();
     for name in &wanted.names {
         let left = unfinished.iter().find(|left| match name {
             Some(name) => name == *left,
-            None => left.short(&cx.name) != left.as_ref() && !added.contains(left),
+            None => left.short(cluster.name()) != left.as_ref() && !added.contains(left),
         });
         if let Some(left) = left {
             added.push(left.clone());
@@ -100,7 +97,17 @@ fn add(cx: &Cx, cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>,
         cluster.handed_out.hand_out(&name, prefix).ok_or(SpecError::NoAddressLeft)?;
         added.push(name);
     }
+    cluster.handed_out.adding.extend(added.iter().cloned());
     Ok(added)
+}
+
+/// What is wrong with the cluster now. A name that is there twice is one that was typed.
+fn problems(cluster: &Cluster) -> Vec<SpecError> {
+    let typed = |problem| match problem {
+        SpecError::DuplicateNode { name } => SpecError::NodeThere { name },
+        other => other,
+    };
+    cluster.spec.check(&this_host()).into_iter().map(typed).collect()
 }
 
 /// The default name of the node with that number, or the next that nobody was given.
@@ -110,29 +117,16 @@ fn free_name(cluster: &Cluster, number: u32) -> NodeName {
     names.find(is_free).expect("there are more names than nodes")
 }
 
-/// Nodes like those that are wanted, which a killed or failed command left without having made them members: the same
-/// command again goes on with them.
-fn unfinished(cx: &Cx, cluster: &Cluster, wanted: &Wanted) -> Result<BTreeSet<NodeName>, Failure> {
-    let is_alike = |node: &&NodeSpec| **node == NodeSpec { name: node.name.clone(), ..wanted.node.clone() };
-    let alike = cluster.spec.nodes.iter().filter(is_alike).map(|node| node.name.clone());
-    let mut unfinished: BTreeSet<_> = alike.collect();
-    if unfinished.is_empty() {
-        return Ok(unfinished);
-    }
-    let observed = cx.wait(cx.engine().observe(cluster))?;
-    // One that is off may have been a member before it died. Only who names it means it.
-    let may_have_died =
-        |name: &NodeName| observed.machines.get(name).is_some_and(|machine| machine.power == Power::Off);
-    unfinished.retain(|name| {
-        let is_named = wanted.names.iter().flatten().any(|wanted| wanted == name);
-        !observed.joined.contains(name) && (is_named || !may_have_died(name))
-    });
-    Ok(unfinished)
+/// Nodes like that, which a killed or failed command was adding: the same command again goes on with them.
+fn unfinished(cluster: &Cluster, wanted: &NodeSpec) -> Vec<NodeName> {
+    let is_alike = |node: &&NodeSpec| **node == NodeSpec { name: node.name.clone(), ..wanted.clone() };
+    let alike = cluster.spec.nodes.iter().filter(is_alike).map(|node| &node.name);
+    alike.filter(|name| cluster.handed_out.adding.contains(name)).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use flotilla_engine::HandedOut;
     use flotilla_spec::ClusterFile;
@@ -147,6 +141,7 @@ mod tests {
             pod_subnet: "10.244.0.0/16".parse().unwrap(),
             nodes: BTreeMap::new(),
             highest: 0,
+            adding: BTreeSet::new(),
             bundle: String::new(),
             bundles: BTreeMap::new(),
             cni: None,
@@ -160,5 +155,47 @@ mod tests {
         for (number, name) in [(3, "demo-m03"), (5, "demo-m07"), (2, "demo-m03"), (1, "demo-m03")] {
             assert_eq!(free_name(&cluster, number).as_ref(), name, "{number}");
         }
+    }
+
+    /// What the command adds to a cluster that has `adding` left from an earlier one.
+    fn added(cluster: &mut Cluster, adding: &[&str], names: &[Option<&str>], labels: &str) -> Vec<String> {
+        cluster.handed_out.adding = adding.iter().map(|name| name.parse().unwrap()).collect();
+        cluster.hand_out().unwrap();
+        let names = names.iter().map(|name| name.map(|name| name.parse().unwrap())).collect();
+        let mut node = NodeSpec::plain("demo".parse().unwrap(), Role::Worker);
+        node.labels = labels.parse().unwrap();
+        let added = add(cluster, &Wanted { names, node }).unwrap();
+        assert!(added.iter().all(|name| cluster.handed_out.adding.contains(name)));
+        added.iter().map(ToString::to_string).collect()
+    }
+
+    const NODES: &str = "{}, {name: demo-m02}, {name: extra}, {name: demo-m04}";
+
+    #[test]
+    fn what_a_killed_command_was_adding_is_gone_on_with() {
+        let left = ["extra", "demo-m02", "demo-m04"];
+        for (names, expected) in [
+            (&[Some("extra")][..], &["extra"][..]),
+            (&[None], &["demo-m02"]),
+            (&[None, None], &["demo-m02", "demo-m04"]),
+            (&[None, None, None], &["demo-m02", "demo-m04", "demo-m05"]),
+        ] {
+            let mut cluster = cluster(NODES);
+            assert_eq!(added(&mut cluster, &left, names, ""), expected);
+            assert_eq!(problems(&cluster), []);
+        }
+    }
+
+    #[test]
+    fn what_was_finished_or_is_different_is_left_alone() {
+        for (adding, labels) in [(&[][..], ""), (&["demo-m02", "demo-m04"], "disk=ssd")] {
+            let mut cluster = cluster(NODES);
+            assert_eq!(added(&mut cluster, adding, &[None], labels), ["demo-m05"]);
+            assert_eq!(problems(&cluster), []);
+        }
+        let mut cluster = cluster(NODES);
+        added(&mut cluster, &[], &[Some("extra")], "");
+        let name = "extra".parse().unwrap();
+        assert_eq!(problems(&cluster), [SpecError::NodeThere { name }]);
     }
 }

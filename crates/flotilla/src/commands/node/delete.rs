@@ -1,8 +1,8 @@
 //! `flotilla node delete`
 
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::Leaving;
 use flotilla_engine::port::Drain;
-use flotilla_engine::EngineError;
 use serde_json::json;
 
 use crate::args::NodeDeleteArgs;

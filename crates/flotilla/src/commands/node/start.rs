@@ -26,7 +26,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     super::control_plane_is_to_run(&cluster)?;
     start_together(cx, &cluster)?;
     cx.store.save(&cluster)?;
-    let changed = cx.wait(cx.engine().start(&cluster, &wait::default()))?;
+    let changed = cx.start(&mut cluster, &wait::default())?;
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
         let (names, verb) = (super::joined(&names), if names.len() > 1 { "run" } else { "runs" });
         match changed {
