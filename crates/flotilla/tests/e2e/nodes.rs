@@ -81,13 +81,17 @@ fn nodes_come_and_go_while_the_cluster_runs() {
     let parts: &[Part] = &[
         ("a stopped node returns as it was", life::a_stopped_node_returns_as_it_was),
         ("drained, its pods move; started, it takes pods again", life::a_drained_node_returns),
+        ("nodes that were taken off the list come back", life::nodes_taken_off_the_list_come_back),
         ("the pods of a killed node come back elsewhere", failure::a_killed_node_is_missed_and_healed),
         ("after a reboot all four nodes are back", failure::after_a_reboot_all_four_nodes_are_back),
         ("a budget holds a node back, unless forced", removal::a_budget_holds_a_node_back),
         ("a node of the same name is a new one", removal::a_node_of_the_same_name_is_new),
         ("numbers are not given twice", removal::numbers_are_not_given_twice),
         ("a vanished node can be deleted", removal::a_vanished_node_can_be_deleted),
-        ("without the API a node can be deleted", removal::without_the_api_a_node_can_be_deleted),
+        (
+            "without the API a node can be deleted, and its name given again",
+            removal::without_the_api_a_node_can_be_deleted_and_added_again,
+        ),
     ];
     run(&cluster, parts);
 }

@@ -87,3 +87,21 @@ pub(super) fn a_drained_node_returns(cluster: &Cluster) {
         assert_eq!(page(&probe.ip, POD_PORT), probe.node);
     }
 }
+
+/// As by somebody's `kubectl delete node`, of a worker and of the control plane.
+pub(super) fn nodes_taken_off_the_list_come_back(cluster: &Cluster) {
+    let nodes = [cluster.name.clone(), fleet::worker(cluster, 3)];
+    let ranges = || cluster.field(&["nodes", &nodes[0], &nodes[1]], "{.items[*].spec.podCIDR}");
+    let before = ranges();
+    cluster.kubectl(&["delete", "node", &nodes[0], &nodes[1]]);
+    cluster.start(&[]);
+    for node in &nodes {
+        assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
+    }
+    assert_eq!(ranges(), before);
+    let roles = cluster.kubectl(&["get", "nodes", "--no-headers", "-o", "custom-columns=:.metadata.labels"]);
+    assert_eq!(roles.matches("node-role.kubernetes.io/control-plane").count(), 1, "{roles}");
+    for probe in fleet::probes(cluster) {
+        assert_eq!(page(&probe.ip, POD_PORT), probe.node);
+    }
+}

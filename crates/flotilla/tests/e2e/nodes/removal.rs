@@ -1,5 +1,7 @@
 //! Nodes that are deleted, whatever stands in the way.
 
+use flotilla_linux::net::Net;
+
 use super::fleet;
 use super::life::identity;
 use crate::faults::{kernel, said};
@@ -73,20 +75,25 @@ pub(super) fn numbers_are_not_given_twice(cluster: &Cluster) {
     assert_eq!(ranges.len(), fleet::names(cluster).len(), "{ranges:?}");
 }
 
-/// The one that the part before has added.
+/// The one that the part before has added. Its pods are nobody's to end, and the cluster does not know that it is off.
 pub(super) fn a_vanished_node_can_be_deleted(cluster: &Cluster) {
     let node = &fleet::names(cluster).pop().unwrap();
+    fleet::deploy(cluster, "lost", 1, &fleet::only_on(node));
+    cluster.wait_for("condition=Available", &["deployment/lost"]);
     kernel::kill(kernel::init_of(cluster, node));
-    cluster.kubectl(&["delete", "node", node]);
-    cluster.succeed(&["node", "delete", node, "--drain-timeout", "5s"]);
+    let deleted = cluster.run(&["node", "delete", node]);
+    assert!(deleted.status.success(), "{}", said(&deleted));
+    assert!(said(&deleted).contains("cannot be drained while off"), "{}", said(&deleted));
     assert_gone(cluster, node);
+    fleet::undeploy(cluster, "lost");
 }
 
-pub(super) fn without_the_api_a_node_can_be_deleted(cluster: &Cluster) {
+pub(super) fn without_the_api_a_node_can_be_deleted_and_added_again(cluster: &Cluster) {
     let node = &fleet::names(cluster).pop().unwrap();
-    cluster.ssh("mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/");
-    let live = || cluster.try_kubectl(&["get", "--raw", "/livez"]);
-    wait_until("the API is silent", PATIENCE, || live().map_or_else(|_| Ok(()), Err));
+    let uid = || cluster.field(&["node", node], "{.metadata.uid}");
+    let old = uid();
+    // Not ended: the kubelet would take its time to bring it back.
+    cluster.ssh("kill -STOP $(pidof kube-apiserver)");
 
     let deleted = cluster.run(&["node", "delete", node]);
     assert!(deleted.status.success(), "{}", said(&deleted));
@@ -94,10 +101,13 @@ pub(super) fn without_the_api_a_node_can_be_deleted(cluster: &Cluster) {
     assert!(!fleet::names(cluster).contains(node));
     assert!(!cluster.state().join("nodes").join(node).exists());
 
-    cluster.ssh("mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/");
-    wait_until("the API answers", PATIENCE, live);
-    // As it was told: the cluster could not hear of it.
-    cluster.kubectl(&["delete", "node", node]);
+    cluster.ssh("kill -CONT $(pidof kube-apiserver)");
+    wait_until("the API answers", PATIENCE, || cluster.try_kubectl(&["get", "--raw", "/livez"]));
+    // The cluster could not hear of it, and still lists the old one.
+    assert_eq!(uid(), old);
+    cluster.succeed(&["node", "add", node]);
+    assert_eq!(fleet::readiness(cluster, node), "True");
+    assert_ne!(uid(), old);
 }
 
 /// Neither the cluster nor Flotilla knows the node or a pod on it.
@@ -112,4 +122,17 @@ fn assert_gone(cluster: &Cluster, node: &str) {
         let pods = cluster.kubectl(&["get", "pods", "-A", "-o", "name", "--field-selector", &here]);
         if pods.is_empty() { Ok(()) } else { Err(pods) }
     });
+    assert_ways(cluster);
+}
+
+/// The host knows the way to the pods of the cluster's nodes, and of no others.
+#[track_caller]
+fn assert_ways(cluster: &Cluster) {
+    let ranges = fleet::list(cluster).into_iter().map(|node| node["PodCIDR"].as_str().unwrap().to_owned());
+    let ranges: Vec<_> = ranges.collect();
+    let routes = Net::here().unwrap().routes().unwrap();
+    let first = routes.iter().find(|route| route.dst.to_string() == ranges[0]).unwrap();
+    let ways = routes.iter().filter(|route| route.link == first.link && route.via.is_some());
+    let ways: Vec<_> = ways.map(|route| route.dst.to_string()).collect();
+    assert!(ways.iter().all(|range| ranges.contains(range)), "{ways:?}, of {ranges:?}");
 }

@@ -1,8 +1,10 @@
 //! Commands that are killed, that meet, and that fail for one of many nodes.
 
+use std::fs;
+
 use super::fleet;
 use crate::faults::{kernel, said};
-use crate::lab::{self, At, Cluster, Running, kill_at};
+use crate::lab::{self, At, Cluster, PATIENCE, Running, kill_at, wait_until};
 
 /// The node that is added and deleted all the time.
 const NODE: &str = "extra";
@@ -14,13 +16,13 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
     cluster.start(&[]);
     for (add, delete) in [
         (At::Beginning("machine/extra"), At::Beginning("drain/extra")),
-        (At::End("machine/extra"), At::End("drain/extra")),
+        (At::End("routes"), At::End("drain/extra")),
         (At::Beginning("join/extra"), At::End("leave/extra")),
-        (At::End("routes"), At::Beginning("remove/extra")),
-        (At::End("join/extra"), At::End("remove/extra")),
+        (At::End("join/extra"), At::Beginning("remove/extra")),
+        (At::Beginning("wait"), At::End("remove/extra")),
     ] {
         assert!(kill_at(&cluster, &["node", "add", NODE], add), "the addition ended before {add:?}");
-        cluster.start(&[]);
+        cluster.succeed(&["node", "add", NODE]);
         assert_eq!(fleet::readiness(&cluster, NODE), "True", "an addition killed at {add:?}");
 
         let killed = kill_at(&cluster, &["node", "delete", NODE], delete);
@@ -34,22 +36,73 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
         assert!(!cluster.state().join("nodes").join(NODE).exists());
     }
 
+    let two = ["node", "add", "--count", "2"];
+    for at in [At::End("routes"), At::Beginning("wait")] {
+        assert!(kill_at(&cluster, &two, at), "the addition of two ended before {at:?}");
+    }
+    cluster.succeed(&two);
+    assert_eq!(fleet::names(&cluster).len(), 3, "{:?}", fleet::names(&cluster));
+
     let both = [(); 2].map(|()| Running::start(&mut cluster.command(&["node", "add"])));
     for one in both {
         let (status, last) = one.finish();
         assert_eq!(status, 0, "{last}");
     }
     let nodes = fleet::list(&cluster);
-    assert_eq!(nodes.len(), 3, "{nodes:?}");
+    assert_eq!(nodes.len(), 5, "{nodes:?}");
     for field in ["Name", "IP", "PodCIDR"] {
         let mut values: Vec<_> = nodes.iter().map(|node| node[field].to_string()).collect();
         values.sort();
         values.dedup();
-        assert_eq!(values.len(), 3, "{field}: {nodes:?}");
+        assert_eq!(values.len(), 5, "{field}: {nodes:?}");
     }
     for node in fleet::names(&cluster) {
         assert_eq!(fleet::readiness(&cluster, &node), "True", "{node}");
     }
+}
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn whatever_command_is_killed_the_same_again_gets_to_its_end() {
+    let cluster = Cluster::new(lab::real_home(), "tn-again");
+    let [second, third] = [2, 3].map(|number| fleet::worker(&cluster, number));
+    let insist = |args: &[&str], kills: &[At]| {
+        for at in kills {
+            assert!(kill_at(&cluster, args, *at), "{args:?} ended before {at:?}");
+        }
+        cluster.succeed(args);
+        let running: Vec<_> =
+            fleet::list(&cluster).into_iter().filter(|node| node["Status"] == "Running").collect();
+        for node in running.iter().map(|node| node["Name"].as_str().unwrap()) {
+            assert_eq!(fleet::readiness(&cluster, node), "True", "{node} after {args:?}");
+        }
+        running.len()
+    };
+    let kills = [At::End("machine/NAME-m03"), At::Within("join/NAME-m02", 300)];
+    assert_eq!(insist(&["start", "--nodes", "3"], &kills), 3);
+
+    let path = cluster.kubeconfig().with_file_name("cluster.yaml");
+    let nodes = format!("[{{}}, {{name: {second}, labels: {{tier: two}}}}, {{name: tn-again-x}}]");
+    let text =
+        format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: {}\nnodes: {nodes}\n", cluster.name);
+    fs::write(&path, text).unwrap();
+    let kills = [At::Beginning("join/NAME-x"), At::End("labels/NAME-m02"), At::End("leave/NAME-m03")];
+    assert_eq!(insist(&["apply", "-f", path.to_str().unwrap(), "--yes"], &kills), 3);
+    assert_eq!(fleet::names(&cluster), [cluster.name.as_str(), second.as_str(), "tn-again-x"]);
+    assert_eq!(cluster.field(&["node", &second], "{.metadata.labels.tier}"), "two");
+    assert!(cluster.try_kubectl(&["get", "node", &third]).is_err());
+    assert!(!cluster.state().join("nodes").join(&third).exists());
+
+    let kills = [At::Beginning("stop/NAME-m02"), At::Beginning("machine/NAME-m02")];
+    assert_eq!(insist(&["node", "update", &second, "--memory", "600Mi", "--yes"], &kills), 3);
+    wait_until("the new size is told", PATIENCE, || {
+        let told = cluster.field(&["node", &second], "{.status.capacity.memory}");
+        if told == "600Mi" { Ok(()) } else { Err(told) }
+    });
+
+    assert_eq!(insist(&["node", "stop", &second], &[At::Beginning("stop/NAME-m02")]), 2);
+    assert_eq!(insist(&["node", "start", &second], &[At::Beginning("machine/NAME-m02")]), 3);
+    assert!(cluster.start(&[]).contains("nothing to do"));
 }
 
 #[test]
