@@ -43,8 +43,10 @@ pub(crate) fn init(cluster: &Cluster) -> i32 {
 /// The PID 1 of one of its nodes, as the host numbers it.
 pub(crate) fn init_of(cluster: &Cluster, node: &str) -> i32 {
     let is_init = |pid: &i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.starts_with("flotilla-init\0__node-init")
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        // A service is called like that as well, until it has become its own program.
+        let is_first = read("status").lines().any(|line| line.starts_with("NSpid:") && line.ends_with("\t1"));
+        is_first && read("cmdline").starts_with("flotilla-init\0__node-init")
     };
     let mut groups = groups(cluster);
     groups.retain(|group| group.iter().any(|part| part == node));
