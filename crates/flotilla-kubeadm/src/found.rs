@@ -23,6 +23,7 @@ use crate::config;
 use crate::control_plane::{LOOK, hand_over};
 use crate::files::{CONFIG, FOUNDING, FOUNDING_CONFIG};
 use crate::init;
+use crate::kubelet;
 use crate::leave;
 use crate::marks;
 use crate::mirror;
@@ -96,7 +97,7 @@ pub(crate) async fn register(
     let registrations = every.map(|machine| async {
         let is_there = exists(&nodes, machine.name().as_ref()).await;
         if !is_there.map_err(cannot("look for the node"))? {
-            run(machine, "start the kubelet anew", Cmd::new(["systemctl", "restart", "kubelet"])).await?;
+            kubelet::restart(machine).await?;
         }
         Ok(())
     });
