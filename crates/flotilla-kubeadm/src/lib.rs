@@ -234,6 +234,10 @@ impl Bootstrapper for Kubeadm {
         pause::pause(machine, namespaces).await
     }
 
+    async fn is_paused(&self, machine: &dyn Machine) -> bool {
+        pause::is_paused(machine).await
+    }
+
     async fn unpause(
         &self,
         machine: &dyn Machine,

@@ -38,6 +38,10 @@ pub(crate) async fn pause(
     Ok(running.len())
 }
 
+pub(crate) async fn is_paused(machine: &dyn Machine) -> bool {
+    matches!(machine.exec().get(PAUSED).await, Ok(Some(_)))
+}
+
 /// Thaws the frozen containers of these namespaces and starts the kubelet. Gives how many were frozen.
 ///
 /// With containers left that are still frozen, the node stays marked as paused.

@@ -82,6 +82,8 @@ pub enum SpecError {
     KubeletSetting { given: String },
     #[error("{given:?} is not a container runtime that nodes have")]
     ContainerRuntime { given: String },
+    #[error("this comes with the Docker driver, which is not there yet: nodes have containerd")]
+    ComesWithDocker,
     #[error("{given:?} is not a pod network: these are flotilla, none, flannel, or a manifest's path")]
     Cni { given: String },
     #[error("{name} is a machine of cluster {cluster}")]

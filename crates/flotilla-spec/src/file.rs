@@ -27,6 +27,9 @@ use tree::{Source, Tree};
 /// The JSON schema of the file, for editors.
 pub const SCHEMA: &str = include_str!("file/schema.json");
 
+/// More nodes than that are a slip of the finger, in a file or typed.
+pub const MOST_NODES: u32 = 1000;
+
 const CLUSTER_KEYS: [&str; 12] = [
     "apiVersion",
     "kind",

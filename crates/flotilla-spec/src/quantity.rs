@@ -13,7 +13,7 @@ use crate::{SpecError, text};
 const NO_LIMIT: &str = "no-limit";
 const MAX: &str = "max";
 
-pub(crate) const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// Units from the largest down: the name we write, and how many bytes it is.
 const UNITS: [(&str, u64); 5] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", MIB), ("Ki", 1 << 10), ("b", 1)];

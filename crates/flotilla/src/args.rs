@@ -11,8 +11,8 @@ mod file;
 mod node;
 
 pub(crate) use cluster::{
-    ControlPlaneArgs, CopyArgs, DeleteArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg, LockArgs, LogsArgs,
-    PauseArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
+    ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg,
+    LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     /// Thaw what `pause` froze
     #[command(after_help = "Examples:\n  flotilla unpause\n  flotilla unpause -p demo")]
     Unpause(PauseArgs),
+    #[command(hide = true)]
+    DockerEnv(DockerEnvArgs),
     /// Manage the nodes of a cluster, while it runs
     #[command(
         subcommand,
@@ -291,6 +293,7 @@ impl Cli {
             Command::Export
             | Command::Schema
             | Command::Completion(_)
+            | Command::DockerEnv(_)
             | Command::Kubectl(_)
             | Command::Ssh(_)
             | Command::Logs(_) => {

@@ -185,11 +185,14 @@ pub(crate) fn this_host() -> HostSize {
 pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
     let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
     let primary = cluster.spec.primary().name.clone();
-    let is_it =
-        |name: &NodeName, wanted: &str| name.as_ref() == wanted || name.short(cluster.name()) == wanted;
+    let find = |is_it: &dyn Fn(&NodeName) -> bool| {
+        cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name))
+    };
     let name = match wanted {
         None => Some(&primary),
-        Some(wanted) => cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name, wanted)),
+        // A full name is nobody else's short one.
+        Some(wanted) => find(&|name| name.as_ref() == wanted)
+            .or_else(|| find(&|name| name.short(cluster.name()) == wanted)),
     };
     let name = name.ok_or_else(|| missing(wanted.unwrap_or_default()))?;
     Ok(cluster.node(name).ok_or_else(|| missing(name.as_ref()))?)

@@ -27,6 +27,7 @@ mod version;
 use std::process::ExitCode;
 
 use flotilla_engine::explain::DEFAULT_CLUSTER;
+use flotilla_spec::SpecError;
 
 use crate::args::{Cli, Command};
 use crate::cluster::Cx;
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),
         Command::Pause(args) => pause::pause(&cx()?, &args, None).map(done),
         Command::Unpause(args) => pause::unpause(&cx()?, &args, None).map(done),
+        Command::DockerEnv(_) => Err(SpecError::ComesWithDocker.into()),
         Command::Node(command) => node::run(&cx()?, command),
         Command::Etcd(command) => etcd::run(&cx()?, &command).map(done),
         Command::Recover(args) => recover::run(&cx()?, &args).map(done),

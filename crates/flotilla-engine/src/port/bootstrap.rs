@@ -262,6 +262,9 @@ pub trait Bootstrapper: Send + Sync {
         namespaces: Option<&[String]>,
     ) -> Result<usize, BootstrapError>;
 
+    /// Whether `pause` froze something in a machine that is on. A failure to look is no pause.
+    async fn is_paused(&self, machine: &dyn Machine) -> bool;
+
     /// Thaws what `pause` froze. Gives how many containers.
     async fn unpause(
         &self,

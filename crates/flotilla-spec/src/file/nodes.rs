@@ -6,15 +6,12 @@ use serde_json::Value as Json;
 
 use super::reader::{Fields, Reader};
 use super::tree::Tree;
-use super::{Places, note, one_of, read_gates};
+use super::{MOST_NODES, Places, note, one_of, read_gates};
 use crate::quantity::parse_disk;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
     Labels, Memory, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
 };
-
-/// More nodes than that are a slip of the finger.
-const MOST_NODES: u32 = 1000;
 
 /// What nodes can have in common.
 pub(super) const SETTING_KEYS: [&str; 12] = [
@@ -135,7 +132,8 @@ pub(super) fn read(
     for item in items {
         let fields = reader.fields(item, &known);
         let field = |key: &str| fields.get(key).copied();
-        let given: Option<NodeName> = reader.parsed(field("name"), str::parse);
+        // As it is typed elsewhere: short or full.
+        let given = reader.parsed(field("name"), |name| NodeName::typed(cluster, name));
         let count = reader.parsed(field("count"), |given| {
             let number = given.parse().ok().filter(|number| (1..=MOST_NODES).contains(number));
             number.ok_or_else(|| SpecError::Number { given: given.to_owned(), most: MOST_NODES })

@@ -77,6 +77,11 @@ fn counted_nodes_have_the_names_of_their_numbers() {
         names("nodes: [{name: a}, {count: 2}]"),
         "a (control plane), demo-m02 (worker), demo-m03 (worker)"
     );
+    // A short name is the same node as where it is typed.
+    assert_eq!(
+        names("nodes: [{}, {name: m02}, {name: demo-m03}, {name: big}]"),
+        "demo (control plane), demo-m02 (worker), demo-m03 (worker), big (worker)"
+    );
     assert_eq!(
         names("nodes: [{role: worker}, {role: control-plane}]"),
         "demo (worker), demo-m02 (control plane)"

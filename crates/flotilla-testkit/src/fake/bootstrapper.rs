@@ -296,6 +296,10 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(usize::from(outcome == Outcome::Done))
     }
 
+    async fn is_paused(&self, machine: &dyn Machine) -> bool {
+        matches!(machine.exec().get(PAUSED).await, Ok(Some(_)))
+    }
+
     async fn unpause(&self, machine: &dyn Machine, _: Option<&[String]>) -> Result<usize, BootstrapError> {
         let call = self.calls.begin("unpause".to_owned()).await?;
         let done = machine.exec().run(Cmd::new(["rm", "-f", PAUSED])).await;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use flotilla_spec::SpecError;
+use flotilla_spec::file::MOST_NODES;
 
 use super::OutputArgs;
 
@@ -31,7 +33,8 @@ pub(crate) struct StartArgs {
     ])]
     pub(crate) file: Option<PathBuf>,
     /// How many nodes, control planes included; the others are workers [default: 1]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_NODES)))]
     pub(crate) nodes: Option<u32>,
     #[command(flatten)]
     pub(crate) control_plane: ControlPlaneArgs,
@@ -105,16 +108,37 @@ pub(crate) struct StartArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) docker: DockerArgs,
+    #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What a proposal has for nodes with Docker in them: known, so that it is refused with a reason.
+#[derive(Debug, Args)]
+pub(crate) struct DockerArgs {
+    #[arg(long, hide = true, value_parser = comes_with_docker)]
+    pub(crate) docker_env: Vec<String>,
+    #[arg(long, hide = true, value_parser = comes_with_docker)]
+    pub(crate) docker_opt: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DockerEnvArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+}
+
+fn comes_with_docker(_: &str) -> Result<String, SpecError> {
+    Err(SpecError::ComesWithDocker)
 }
 
 /// How many nodes are control planes, and what comes to them.
 #[derive(Debug, Args)]
 pub(crate) struct ControlPlaneArgs {
     /// How many control planes; three bear the loss of one [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(crate) control_planes: Option<u32>,
     /// Three control planes
     #[arg(long, conflicts_with = "control_planes")]

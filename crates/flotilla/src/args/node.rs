@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use flotilla_spec::file::MOST_NODES;
 
-use super::cluster::{IpArgs, LockArgs, LogsArgs, PauseArgs, SshArgs, StatusArgs, parse_duration};
+use super::cluster::{
+    DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, SshArgs, StatusArgs, parse_duration,
+};
 use super::{Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
@@ -33,6 +36,8 @@ pub(crate) enum NodeCommand {
         flotilla node unpause m02\n  \
         flotilla node unpause m02 -A")]
     Unpause(NodePauseArgs),
+    #[command(hide = true)]
+    DockerEnv(DockerEnvArgs),
 }
 
 /// Add workers or control planes to a cluster, while it runs
@@ -52,7 +57,8 @@ pub(crate) struct NodeAddArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "node")]
     pub(crate) name: Option<String>,
     /// How many; with a name they are NAME-1, NAME-2, …
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", default_value_t = 1, 
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(crate) count: u32,
     /// Make it a control plane
     #[arg(long)]
@@ -88,6 +94,8 @@ pub(crate) struct NodeMakingArgs {
     /// Container runtime: every node has containerd
     #[arg(long, value_name = "NAME")]
     pub(crate) container_runtime: Option<String>,
+    #[command(flatten)]
+    pub(crate) docker: DockerArgs,
 }
 
 /// What a node may have of its own, and what may change.
@@ -152,17 +160,21 @@ pub(crate) struct NodeUpdateArgs {
 }
 
 /// Start nodes that were stopped
+///
+/// One that the cluster has on paper only is made.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  flotilla node start m02\n  flotilla node start --all")]
+#[command(
+    after_help = "Examples:\n  flotilla node start m02\n  flotilla node start              all of them"
+)]
 pub(crate) struct NodeStartArgs {
-    /// Nodes, by their full or short names
-    #[arg(value_name = "NAME", required_unless_present_any = ["all", "name"])]
+    /// Nodes, by their full or short names [default: all]
+    #[arg(value_name = "NAME")]
     pub(crate) nodes: Vec<String>,
     /// The same, as a flag
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// All nodes of the cluster
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["nodes", "name"])]
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
@@ -362,7 +374,7 @@ impl NodeCommand {
             Self::Ip(args) => args.ip.output.output,
             Self::Cp(args) => args.output.output,
             Self::Pause(args) | Self::Unpause(args) => args.pause.output.output,
-            Self::List(_) | Self::Ssh(_) | Self::Logs(_) => Output::Text,
+            Self::List(_) | Self::Ssh(_) | Self::Logs(_) | Self::DockerEnv(_) => Output::Text,
         }
     }
 }

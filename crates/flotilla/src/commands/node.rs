@@ -11,7 +11,7 @@ mod update;
 use std::process::ExitCode;
 
 use flotilla_engine::{Cluster, EngineError};
-use flotilla_spec::{NodeName, WantedPower};
+use flotilla_spec::{NodeName, SpecError, WantedPower};
 
 use crate::args::NodeCommand;
 use crate::cluster::{Cx, node_of};
@@ -34,6 +34,7 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
         NodeCommand::Cp(args) => cp::run_for_node(cx, &args).map(done),
         NodeCommand::Pause(args) => pause::pause(cx, &args.pause, Some(&args.name)).map(done),
         NodeCommand::Unpause(args) => pause::unpause(cx, &args.pause, Some(&args.name)).map(done),
+        NodeCommand::DockerEnv(_) => Err(SpecError::ComesWithDocker.into()),
     }
 }
 

@@ -286,6 +286,13 @@ fn an_exported_cluster_is_as_its_file_says() {
 }
 
 #[test]
+fn a_short_name_in_a_file_is_the_node_that_answers_to_it() {
+    let rest = "nodes: [{state: stopped}, {name: m02, memory: 1g, state: stopped}]";
+    let Some(home) = home_with_cluster(rest) else { return };
+    assert_eq!(home.run(["diff", "-f", "cluster.yaml"]).success().stdout, "");
+}
+
+#[test]
 fn what_a_node_has_of_its_own_is_exported_and_only_some_of_it_can_change() {
     let own = "\
 kubernetesVersion: v1.36.4, extraConfig: [kubelet.v=4], featureGates: {A: true}, kubelet: {maxPods: 50}, \

@@ -131,3 +131,33 @@ fn one_node_is_paused_by_its_name() {
     For more information, try '--help'.
     ");
 }
+
+#[test]
+fn there_are_not_more_nodes_than_anybody_means() {
+    for typed in [
+        ["node", "add", "--count"],
+        ["start", "--dry-run", "--nodes"],
+        ["start", "--dry-run", "--control-planes"],
+    ] {
+        let ran = home().run(typed.iter().chain(&["4000000000"]));
+        assert_eq!(ran.status, 14, "{ran}");
+        assert!(ran.stderr.contains("invalid value '4000000000'") && ran.stderr.contains("1000"), "{ran}");
+    }
+}
+
+#[test]
+fn what_comes_with_docker_is_refused_with_the_reason() {
+    const REASON: &str = "this comes with the Docker driver, which is not there yet: nodes have containerd";
+    let typed: [&[&str]; 5] = [
+        &["docker-env"],
+        &["worker", "docker-env", "m02"],
+        &["start", "--docker-env", "A=b"],
+        &["worker", "create", "node-1", "--docker-env=A=b"],
+        &["worker", "create", "node-1", "--docker-opt=debug"],
+    ];
+    for typed in typed {
+        let ran = home().run(typed);
+        assert_eq!(ran.status, 14, "{ran}");
+        assert!(ran.stderr.contains(REASON), "{ran}");
+    }
+}

@@ -2,12 +2,13 @@
 
 use flotilla_bundle::Shelf;
 use flotilla_engine::Cluster;
-use flotilla_engine::port::Power;
-use flotilla_spec::{NodeSpec, Role};
+use flotilla_engine::port::{Machine, Power};
+use flotilla_spec::quantity::MIB;
+use flotilla_spec::{HostSize, Memory, NodeSpec, Role, WantedPower};
 use serde::Serialize;
 
 use crate::args::{NodeListArgs, NodeListOutput};
-use crate::cluster::Cx;
+use crate::cluster::{Cx, this_host};
 use crate::failure::Failure;
 use crate::screen::{fill_in, table};
 
@@ -36,7 +37,7 @@ struct Row {
 pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
     let machines = cx.wait(cx.engine().machines(&cx.name))?;
-    let is_on = |name: &_| machines.get(name).is_some_and(|machine| machine.state().power == Power::On);
+    let host = this_host();
     let rows: Vec<Row> = cluster
         .nodes()
         .map(|node| Row {
@@ -44,11 +45,11 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
                 Role::ControlPlane => "control-plane",
                 Role::Worker => "worker",
             },
-            status: if is_on(&node.spec.name) { "Running" } else { "Stopped" },
+            status: status(cx, &node.spec, machines.get(&node.spec.name).map(AsRef::as_ref)),
             ip: node.address.to_string(),
             version: version(cx, &cluster, &node.spec),
-            cpus: node.spec.cpus.to_string(),
-            memory: node.spec.memory.to_string(),
+            cpus: node.spec.cpus.count_on(&host).unwrap_or(host.cpus).to_string(),
+            memory: memory(&node.spec, &host),
             pod_cidr: node.pod_range.to_string(),
             labels: node.spec.labels.to_string(),
             taints: listed(&node.spec.taints),
@@ -65,34 +66,43 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
         }
         (None, NodeListOutput::Json) => cx.screen.json(&rows),
         (None, NodeListOutput::Text) => {
-            let lines =
-                rows.into_iter().map(|row| vec![row.name, row.ip, row.role.into(), row.status.into()]);
-            cx.screen.line(&table(&["NAME", "IP", "ROLE", "STATUS"], lines));
+            cx.screen.line(&table(&HEADING, rows.into_iter().map(Row::cells)));
         }
         (None, NodeListOutput::Wide) => {
-            let heading = [
-                "NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY", "PODS", "LABELS", "TAINTS",
-                "PORTS",
-            ];
+            let heading: Vec<_> = HEADING.into_iter().chain(["PODS", "LABELS", "TAINTS", "PORTS"]).collect();
             let lines = rows.into_iter().map(|row| {
-                vec![
-                    row.name,
-                    row.ip,
-                    row.role.into(),
-                    row.status.into(),
-                    row.version,
-                    row.cpus,
-                    row.memory,
-                    row.pod_cidr,
-                    row.labels,
-                    row.taints,
-                    row.ports,
-                ]
+                let more = [&row.pod_cidr, &row.labels, &row.taints, &row.ports].map(Clone::clone);
+                row.cells().into_iter().chain(more).collect()
             });
             cx.screen.line(&table(&heading, lines));
         }
     }
     Ok(())
+}
+
+/// Name and address first, as minikube lists them.
+const HEADING: [&str; 7] = ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY"];
+
+impl Row {
+    fn cells(self) -> Vec<String> {
+        vec![self.name, self.ip, self.role.into(), self.status.into(), self.version, self.cpus, self.memory]
+    }
+}
+
+/// One that is to run and does not was killed, or its host was.
+fn status(cx: &Cx, node: &NodeSpec, machine: Option<&dyn Machine>) -> &'static str {
+    match machine.filter(|machine| machine.state().power == Power::On) {
+        Some(machine) if cx.wait(cx.engine().bootstrapper.is_paused(machine)) => "Paused",
+        Some(_) => "Running",
+        None if node.power == WantedPower::Running => "Ended",
+        None => "Stopped",
+    }
+}
+
+/// What it can have: all of the host's where it has no limit. The host's is no whole number of anything but Ki.
+fn memory(node: &NodeSpec, host: &HostSize) -> String {
+    let bytes = node.memory.bytes_on(host).unwrap_or(host.memory);
+    Memory::Bytes(bytes - bytes % MIB).to_string()
 }
 
 /// The version of a node's kubelet; of one with a bundle of its own, that of the bundle.

@@ -17,7 +17,8 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let mut names = super::names(&cluster, &wanted)?;
-    if args.all {
+    // As a proposal has it: `node add`, then `node start`. Its --all says the same.
+    if names.is_empty() {
         names = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
     }
     for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
