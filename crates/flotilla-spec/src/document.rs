@@ -6,7 +6,9 @@ use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::error::Place;
 use crate::model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec};
-use crate::{ClusterName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, SpecError, text};
+use crate::{
+    ClusterName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, NodeDefaults, SpecError, text,
+};
 
 pub(crate) const API_VERSION: &str = "flotilla.dev/v1";
 pub(crate) const KIND: &str = "Cluster";
@@ -31,6 +33,9 @@ pub(crate) struct Document {
     feature_gates: FeatureGates,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     taint_control_planes: bool,
+    // Files of the first versions have none.
+    #[serde(default, skip_serializing_if = "NodeDefaults::is_empty")]
+    node_defaults: NodeDefaults,
     nodes: Vec<NodeSpec>,
 }
 
@@ -45,6 +50,7 @@ impl From<ClusterSpec> for Document {
             extra_config,
             feature_gates,
             taint_control_planes,
+            node_defaults,
             nodes,
         } = spec;
         Self {
@@ -58,6 +64,7 @@ impl From<ClusterSpec> for Document {
             extra_config,
             feature_gates,
             taint_control_planes,
+            node_defaults,
             nodes,
         }
     }
@@ -74,6 +81,7 @@ impl From<Document> for ClusterSpec {
             extra_config: document.extra_config,
             feature_gates: document.feature_gates,
             taint_control_planes: document.taint_control_planes,
+            node_defaults: document.node_defaults,
             nodes: document.nodes,
         }
     }
@@ -159,6 +167,7 @@ apiServer:
 extraConfig:
 - kubelet.max-pods=50
 featureGates: {B: false, A: true}
+nodeDefaults: {memory: 1g, labels: {a: b}, mounts: ['/a:/b']}
 nodes:
 - {name: demo, role: control-plane, cpus: 2, memory: 3072, disk: 20g}
 - {name: demo-m02, role: worker, memory: max, power: stopped}
@@ -213,6 +222,12 @@ nodes:
         featureGates:
           A: true
           B: false
+        nodeDefaults:
+          memory: 1Gi
+          labels:
+            a: b
+          mounts:
+          - /a:/b
         nodes:
         - name: demo
           role: control-plane
@@ -272,7 +287,7 @@ nodes:
         ];
         let told = bad.map(|text| told(&format!("{HEAD}{text}\n")));
         insta::assert_snapshot!(told.join("\n"), @r#"
-        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodes
+        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes
         line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
         line 6, column 9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker

@@ -65,6 +65,8 @@ pub enum SpecError {
     UnknownComponent { given: String, nearest: Option<Component> },
     #[error("kubeadm's option {key:?} cannot be set")]
     KubeadmOption { key: String },
+    #[error("the pods have two ranges: {option} and {subnet}")]
+    PodSubnetTwice { option: ExtraOption, subnet: Ipv4Net },
     #[error("{given:?} is not a feature with true or false")]
     FeatureGate { given: String },
 
@@ -89,7 +91,7 @@ pub enum SpecError {
     #[error("{name} is a machine of cluster {cluster}")]
     NodeElsewhere { name: NodeName, cluster: ClusterName },
     #[error("port {port} of the host is in use: {by}")]
-    PortTaken { port: HostPort, by: String },
+    PortTaken { node: NodeName, port: HostPort, by: String },
     #[error("the subnet has no address left for another node")]
     NoAddressLeft,
     #[error("the cluster needs at least one node")]
@@ -140,6 +142,8 @@ pub enum SpecError {
     UnknownKey { given: String, known: String, nearest: Option<String> },
     #[error("{given:?} is not a {what}: these are {known}")]
     UnknownWord { what: &'static str, given: String, known: String, nearest: Option<String> },
+    #[error("the key {given:?} is there twice")]
+    DuplicateKey { given: String },
     #[error("here should be {wanted}")]
     Shape { wanted: &'static str },
     #[error("{given:?} is not a whole number from 1 to {most}")]
@@ -226,6 +230,8 @@ impl SpecError {
             | Self::UnknownKey { .. }
             | Self::UnknownWord { .. }
             | Self::Shape { .. }
+            | Self::DuplicateKey { .. }
+            | Self::PodSubnetTwice { .. }
             | Self::Number { .. }
             | Self::NameAndCount
             | Self::StoppedControlPlane { .. } => SpecErrorKind::Config,
@@ -300,6 +306,7 @@ impl SpecError {
                 let [one, other] = KUBEADM_KEYS;
                 Some(format!("of kubeadm's options only `{one}` and `{other}` can be set"))
             }
+            Self::PodSubnetTwice { .. } => Some("leave out the option, and keep `podSubnet`".to_owned()),
             Self::FeatureGate { .. } => {
                 Some("write `Name=true` or `Name=false`, with commas between several".to_owned())
             }

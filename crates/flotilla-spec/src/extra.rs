@@ -173,6 +173,12 @@ impl TryFrom<BTreeMap<String, bool>> for FeatureGates {
     }
 }
 
+impl From<FeatureGates> for BTreeMap<String, bool> {
+    fn from(gates: FeatureGates) -> Self {
+        gates.0
+    }
+}
+
 impl FromStr for FeatureGates {
     type Err = SpecError;
 

@@ -17,7 +17,7 @@ use crate::document::{API_VERSION, KIND};
 use crate::error::Place;
 use crate::{
     ApiServerSpec, ClusterName, ClusterSpec, DriverName, ExtraOption, FeatureGates, HostSize,
-    KubernetesVersion, NetworkSpec, NodeName, NodeSpec, RangeUse, SpecError, WantedPower,
+    KubernetesVersion, NetworkSpec, NodeDefaults, NodeName, NodeSpec, RangeUse, SpecError, WantedPower,
 };
 use network::FileNetwork;
 use nodes::{SETTING_KEYS, Settings};
@@ -44,6 +44,7 @@ const CLUSTER_KEYS: [&str; 12] = [
     "nodeDefaults",
     "nodes",
 ];
+const NODES: &str = "nodes";
 const API_SERVER_KEYS: [&str; 2] = ["names", "ips"];
 
 /// A cluster as a person wrote it down.
@@ -57,6 +58,7 @@ pub struct ClusterFile {
     extra_config: Option<Vec<ExtraOption>>,
     feature_gates: Option<FeatureGates>,
     taint_control_planes: Option<bool>,
+    node_defaults: Option<NodeDefaults>,
     /// With the defaults in them.
     nodes: Vec<NodeSpec>,
     places: Places,
@@ -68,7 +70,30 @@ type Places = BTreeMap<(Option<NodeName>, String), Place>;
 impl ClusterFile {
     /// Reads a file. `file` is what errors call it. Everything that is wrong is told, each with its place.
     pub fn read(file: &str, text: &str) -> Result<Self, Vec<SpecError>> {
-        let source = Source { file, text };
+        match Self::look(Source { file, text })? {
+            (file, problems) if problems.is_empty() => Ok(file),
+            (_, problems) => Err(in_order(problems)),
+        }
+    }
+
+    /// The same. If anything is wrong, it is told together with what [`ClusterFile::check`] finds wrong with the rest,
+    /// as a new cluster on that host.
+    pub fn read_on(
+        file: &str,
+        text: &str,
+        newest: &KubernetesVersion,
+        host: &HostSize,
+    ) -> Result<Self, Vec<SpecError>> {
+        let (file, mut problems) = Self::look(Source { file, text })?;
+        if problems.is_empty() {
+            return Ok(file);
+        }
+        problems.extend(file.check(&file.expanded(newest), host).into_iter().filter(is_certain));
+        Err(in_order(problems))
+    }
+
+    /// What can be read of a file, and what cannot: that counts as not given.
+    fn look(source: Source<'_>) -> Result<(Self, Vec<SpecError>), Vec<SpecError>> {
         let tree = tree::parse(source).map_err(|error| vec![error])?;
         let mut reader = Reader::new(source);
         let mut places = Places::new();
@@ -89,9 +114,15 @@ impl ClusterFile {
         let name: Option<ClusterName> = reader.parsed(fields.get("name").copied(), str::parse);
         let kubernetes_version = reader.parsed(fields.get("kubernetesVersion").copied(), str::parse);
         let driver = reader.parsed(fields.get("driver").copied(), parse_driver);
-        let network = FileNetwork::read(&mut reader, &mut places, fields.get("network").copied());
+        let mut network = FileNetwork::read(&mut reader, &mut places, fields.get("network").copied());
         let api_server = fields.get("apiServer").map(|tree| read_api_server(&mut reader, tree));
-        let extra_config = reader.all_parsed(fields.get("extraConfig").copied(), str::parse);
+        let extra_config: Option<Vec<ExtraOption>> =
+            reader.all_parsed(fields.get("extraConfig").copied(), str::parse);
+        if let (Some(tree), Some(options)) = (fields.get("extraConfig"), &extra_config)
+            && let Err(error) = network.take_option(options)
+        {
+            reader.complain(tree, error);
+        }
         let feature_gates = fields.get("featureGates").map(|tree| {
             let gates = read_gates(&mut reader, Some(tree));
             FeatureGates::try_from(gates).expect("each was checked when it was read")
@@ -105,24 +136,25 @@ impl ClusterFile {
             Settings::read(&mut reader, &fields)
         });
         let nodes = fields.get("nodes").copied();
+        places.extend(nodes.map(|tree| ((None, NODES.to_owned()), reader.place(tree))));
         // Without a name there is no cluster, but its nodes can still be looked at.
-        let cluster = name.clone().unwrap_or_else(|| "cluster".parse().expect("it is a name"));
-        let nodes = nodes::read(&mut reader, &mut places, &cluster, nodes, &defaults.unwrap_or_default());
-        match name {
-            Some(name) if reader.problems.is_empty() => Ok(Self {
-                name,
-                kubernetes_version,
-                driver,
-                network,
-                api_server,
-                extra_config,
-                feature_gates,
-                taint_control_planes,
-                nodes,
-                places,
-            }),
-            _ => Err(reader.in_order()),
-        }
+        let name = name.unwrap_or_else(|| "cluster".parse().expect("it is a name"));
+        let node_defaults = defaults.as_ref().map(Settings::of_later_nodes);
+        let nodes = nodes::read(&mut reader, &mut places, &name, nodes, &defaults.unwrap_or_default());
+        let file = Self {
+            name,
+            kubernetes_version,
+            driver,
+            network,
+            api_server,
+            extra_config,
+            feature_gates,
+            taint_control_planes,
+            node_defaults,
+            nodes,
+            places,
+        };
+        Ok((file, reader.problems))
     }
 
     /// The whole cluster, as a new one: what the file leaves open is as always, and the version is this one.
@@ -136,6 +168,7 @@ impl ClusterFile {
             extra_config: Vec::new(),
             feature_gates: FeatureGates::default(),
             taint_control_planes: false,
+            node_defaults: NodeDefaults::default(),
             nodes: Vec::new(),
         };
         self.expanded_over(&plain)
@@ -152,6 +185,7 @@ impl ClusterFile {
             extra_config: self.extra_config.clone().unwrap_or(known.extra_config.clone()),
             feature_gates: self.feature_gates.clone().unwrap_or(known.feature_gates.clone()),
             taint_control_planes: self.taint_control_planes.unwrap_or(known.taint_control_planes),
+            node_defaults: self.node_defaults.clone().unwrap_or(known.node_defaults.clone()),
             nodes: self.nodes.clone(),
         }
     }
@@ -170,14 +204,16 @@ impl ClusterFile {
     }
 
     /// An error with its place, if it has one.
-    fn placed(&self, error: SpecError) -> SpecError {
+    pub fn placed(&self, error: SpecError) -> SpecError {
         let of_network = |usage: &RangeUse| match usage {
             RangeUse::Nodes => "subnet",
             RangeUse::Pods => "podSubnet",
             RangeUse::Services => "serviceSubnet",
         };
         let (node, key) = match &error {
-            SpecError::DuplicateNode { name } => (Some(name), "name"),
+            SpecError::NoControlPlane => (None, NODES),
+            SpecError::PortTaken { node, .. } => (Some(node), "ports"),
+            SpecError::NodeElsewhere { name, .. } | SpecError::DuplicateNode { name } => (Some(name), "name"),
             SpecError::StoppedControlPlane { node } => (Some(node), "state"),
             SpecError::Cores { node, .. } => (Some(node), "cpus"),
             SpecError::MemoryOverHost { node, .. } | SpecError::MemoryTooSmall { node, .. } => {
@@ -185,7 +221,10 @@ impl ClusterFile {
             }
             SpecError::DiskTooSmall { node, .. } => (Some(node), "disk"),
             SpecError::KubeletSkew { node, .. } | SpecError::ControlPlaneVersion { node, .. } => {
-                (Some(node), "kubernetesVersion")
+                // A bundle has its version.
+                let is_said = self.place(Some(node), "kubernetesVersion").is_some();
+                let is_bundles = !is_said && self.place(Some(node), "bundle").is_some();
+                (Some(node), if is_bundles { "bundle" } else { "kubernetesVersion" })
             }
             SpecError::VersionAndBundle { node } => (Some(node), "bundle"),
             SpecError::OptionOfCluster { node, .. } => (Some(node), "extraConfig"),
@@ -212,6 +251,25 @@ impl ClusterFile {
 
     fn place(&self, node: Option<&NodeName>, key: &str) -> Option<&Place> {
         self.places.get(&(node.cloned(), key.to_owned()))
+    }
+}
+
+/// What is wrong, from the first line to the last.
+fn in_order(mut problems: Vec<SpecError>) -> Vec<SpecError> {
+    problems.sort_by_key(|error| match error {
+        SpecError::At { place, .. } => place.position(),
+        _ => Default::default(),
+    });
+    problems
+}
+
+/// Whether a finding holds whatever else the file says: a role, a state or a version that cannot be read may have been
+/// the one that is missed.
+fn is_certain(finding: &SpecError) -> bool {
+    match finding {
+        SpecError::At { error, .. } => is_certain(error),
+        SpecError::NoControlPlane | SpecError::StoppedControlPlane { .. } => false,
+        _ => true,
     }
 }
 

@@ -42,6 +42,12 @@ impl TryFrom<BTreeMap<String, Value>> for KubeletSettings {
     }
 }
 
+impl From<KubeletSettings> for BTreeMap<String, Value> {
+    fn from(settings: KubeletSettings) -> Self {
+        settings.0
+    }
+}
+
 impl fmt::Display for KubeletSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings: Vec<_> = self.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -7,6 +7,7 @@
 pub mod attachment;
 pub mod change;
 mod check;
+pub mod defaults;
 mod document;
 pub mod error;
 pub mod extra;
@@ -22,6 +23,7 @@ pub mod version;
 
 pub use attachment::{HostMount, HostPort, Protocol};
 pub use change::Change;
+pub use defaults::NodeDefaults;
 pub use error::{SpecError, SpecErrorKind};
 pub use extra::{Component, ExtraOption, FeatureGates};
 pub use file::ClusterFile;

@@ -9,7 +9,7 @@ use crate::document::{self, Document};
 use crate::quantity;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
-    Labels, Memory, NetworkSpec, NodeName, SpecError, Taint,
+    Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError, Taint,
 };
 
 /// What one name (`-p NAME`) stands for.
@@ -28,6 +28,8 @@ pub struct ClusterSpec {
     pub feature_gates: FeatureGates,
     /// Whether control planes take only pods that tolerate it.
     pub taint_control_planes: bool,
+    /// What nodes that are added later begin with.
+    pub node_defaults: NodeDefaults,
     /// The first control plane in it is the primary one.
     pub nodes: Vec<NodeSpec>,
 }
@@ -77,6 +79,11 @@ impl ClusterSpec {
     /// The version of a node's kubelet.
     pub fn version_of<'a>(&'a self, node: &'a NodeSpec) -> &'a KubernetesVersion {
         node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version)
+    }
+
+    /// As it can be given to others as a file, in which nodes have what `nodeDefaults` says and they do not.
+    pub fn exported(&self) -> Self {
+        Self { node_defaults: self.node_defaults.above(&self.nodes), ..self.clone() }
     }
 
     /// Its file.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cpus, DriverName, FeatureGates, Memory, NetworkSpec, SpecErrorKind};
+use crate::{Cpus, DriverName, FeatureGates, Memory, NetworkSpec, NodeDefaults, SpecErrorKind};
 
 const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
 
@@ -17,6 +17,7 @@ fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
         extra_config: Vec::new(),
         feature_gates: FeatureGates::default(),
         taint_control_planes: false,
+        node_defaults: NodeDefaults::default(),
         nodes,
     }
 }

@@ -5,8 +5,9 @@ use ipnet::Ipv4Net;
 use super::reader::Reader;
 use super::tree::Tree;
 use super::{Places, note};
+use crate::extra::POD_NETWORK_CIDR;
 use crate::network::parse_range;
-use crate::{Cni, NetworkSpec, SpecError};
+use crate::{Cni, Component, ExtraOption, NetworkSpec, SpecError};
 
 pub(super) const KEYS: [&str; 6] =
     ["subnet", "podSubnet", "nodePodPrefix", "serviceSubnet", "dnsDomain", "cni"];
@@ -38,6 +39,22 @@ impl FileNetwork {
             service_subnet: reader.parsed(field("serviceSubnet"), parse_range),
             dns_domain: reader.parsed(field("dnsDomain"), |given| Ok(given.to_owned())),
             cni: reader.parsed(field("cni"), str::parse),
+        }
+    }
+
+    /// kubeadm's option for the pods' range is another word for the same thing, as where it is typed.
+    pub(super) fn take_option(&mut self, options: &[ExtraOption]) -> Result<(), SpecError> {
+        let is_range = |option: &&ExtraOption| {
+            option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR
+        };
+        let Some(option) = options.iter().find(is_range) else { return Ok(()) };
+        let range = parse_range(option.value())?;
+        match self.pod_subnet.replace(range) {
+            Some(subnet) if subnet != range => {
+                self.pod_subnet = Some(subnet);
+                Err(SpecError::PodSubnetTwice { option: option.clone(), subnet })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{MOST_NODES, Places, note, one_of, read_gates};
 use crate::quantity::parse_disk;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
-    Labels, Memory, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
+    Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
 };
 
 /// What nodes can have in common.
@@ -67,6 +67,24 @@ impl Settings {
             feature_gates: read_gates(reader, field("featureGates")),
             mounts: reader.all_parsed(field("mounts"), str::parse),
             ports: reader.all_parsed(field("ports"), str::parse),
+        }
+    }
+
+    /// As they are kept for nodes that are added later.
+    pub(super) fn of_later_nodes(&self) -> NodeDefaults {
+        let these = self.clone();
+        NodeDefaults {
+            cpus: these.cpus,
+            memory: these.memory,
+            disk: these.disk,
+            labels: these.labels.try_into().expect(EACH_WAS_READ),
+            taints: these.taints.unwrap_or_default(),
+            kubernetes_version: these.kubernetes_version,
+            bundle: these.bundle,
+            extra_config: these.extra_config.unwrap_or_default(),
+            feature_gates: these.feature_gates.try_into().expect(EACH_WAS_READ),
+            kubelet: these.kubelet.try_into().expect(EACH_WAS_READ),
+            mounts: these.mounts.unwrap_or_default(),
         }
     }
 
@@ -148,6 +166,7 @@ pub(super) fn read(
             one_of(given, "state", &[("running", WantedPower::Running), ("stopped", WantedPower::Stopped)])
         });
         let settings = Settings::read(reader, &fields);
+        let count = if given.is_some() { None } else { count };
         for _ in 0..count.unwrap_or(1) {
             // Its place in the list is its number, so that it keeps its name when others are named.
             let number = u32::try_from(nodes.len() + 1).unwrap_or(u32::MAX);

@@ -1,6 +1,6 @@
 //! Takes values out of a tree, and notes all that is wrong on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -22,15 +22,6 @@ pub(super) type Fields<'t> = BTreeMap<&'t str, &'t Tree>;
 impl<'a> Reader<'a> {
     pub(super) fn new(source: Source<'a>) -> Self {
         Self { source, problems: Vec::new() }
-    }
-
-    /// What is wrong, from the first line to the last.
-    pub(super) fn in_order(mut self) -> Vec<SpecError> {
-        self.problems.sort_by_key(|error| match error {
-            SpecError::At { place, .. } => place.position(),
-            _ => Default::default(),
-        });
-        self.problems
     }
 
     pub(super) fn place(&self, tree: &Tree) -> Place {
@@ -63,11 +54,23 @@ impl<'a> Reader<'a> {
     /// The keys and values of a map that may have any.
     pub(super) fn pairs<'t>(&mut self, tree: &'t Tree) -> Vec<(&'t Tree, &'t Tree)> {
         match &tree.value {
-            Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
+            Value::Map(pairs) => {
+                self.complain_of_twice(pairs);
+                pairs.iter().map(|(key, value)| (key, value)).collect()
+            }
             Value::Nothing => Vec::new(),
             _ => {
                 self.complain(tree, SpecError::Shape { wanted: "keys with values" });
                 Vec::new()
+            }
+        }
+    }
+
+    fn complain_of_twice(&mut self, pairs: &[(Tree, Tree)]) {
+        let mut seen = BTreeSet::new();
+        for (key, _) in pairs {
+            if let Some(given) = key.text().filter(|given| !seen.insert(*given)) {
+                self.complain(key, SpecError::DuplicateKey { given: given.to_owned() });
             }
         }
     }
@@ -131,6 +134,7 @@ impl<'a> Reader<'a> {
             Value::Bare(_, read) => read.clone(),
             Value::List(items) => items.iter().map(|item| self.json(item)).collect(),
             Value::Map(pairs) => {
+                self.complain_of_twice(pairs);
                 let fields = pairs.iter().map(|(key, value)| (self.key(key), self.json(value)));
                 Json::Object(fields.collect())
             }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 
 use super::*;
-use crate::Memory;
 use crate::quantity::MIB;
+use crate::{Memory, Role};
 
 mod wrong;
 
@@ -37,7 +37,7 @@ fn listed(errors: &[SpecError]) -> String {
 
 /// What is wrong with a file: with the text of it or, if that can be read, with the cluster that it makes.
 fn wrong(text: &str, host: &HostSize) -> String {
-    match ClusterFile::read("a.yaml", text) {
+    match ClusterFile::read_on("a.yaml", text, &newest(), host) {
         Err(errors) => listed(&errors),
         Ok(file) => listed(&file.check(&file.expanded(&newest()), host)),
     }
@@ -210,6 +210,61 @@ fn what_is_left_open_stays_as_it_is() {
     assert_eq!((&over.kubernetes_version, &over.network), (&known.kubernetes_version, &known.network));
     // Nodes are not left open: the file has all of them.
     assert_eq!((over.nodes.len(), over.nodes[0].memory), (1, Memory::default()));
+}
+
+#[test]
+fn what_all_nodes_have_later_nodes_have_as_well() {
+    let text = "\
+nodeDefaults: {cpus: 2, disk: 10g, labels: {a: b, c: d}, taints: ['x:NoSchedule'], kubernetesVersion: v1.36.4,
+  kubelet: {maxPods: 50}, mounts: [/a:/b], ports: [80]}
+nodes: [{kubernetesVersion: v1.37.1}, {memory: 1g, ports: []}]
+";
+    let spec = read(text).expanded(&newest());
+    let later = |role| spec.node_defaults.node("later".parse().unwrap(), role);
+    // A port of the host leads to one node.
+    let like =
+        NodeSpec { name: "later".parse().unwrap(), memory: Memory::default(), ..spec.nodes[1].clone() };
+    assert_eq!(later(Role::Worker), like);
+    assert_eq!(later(Role::ControlPlane).kubernetes_version, None);
+    // They stay where a file does not name any.
+    assert_eq!(read("").expanded_over(&spec).node_defaults, spec.node_defaults);
+    assert!(read("nodeDefaults: {}").expanded_over(&spec).node_defaults.is_empty());
+}
+
+#[test]
+fn an_exported_cluster_gives_no_node_what_it_has_not() {
+    let text = "\
+nodeDefaults: {cpus: 2, disk: 10g, labels: {a: b, c: d}, taints: ['x:NoSchedule'], kubernetesVersion: v1.36.4,
+  extraConfig: [kubelet.v=4], featureGates: {A: true}, kubelet: {maxPods: 50}, mounts: [/a:/b]}
+nodes: [{kubernetesVersion: v1.37.1}, {}]
+";
+    let mut spec = read(text).expanded(&newest());
+    let reads_back = |spec: &ClusterSpec| {
+        let yaml = spec.exported().to_yaml();
+        let again = ClusterFile::read("b.yaml", &yaml).unwrap().expanded_over(spec);
+        assert_eq!(again.nodes, spec.nodes, "{yaml}");
+        again.node_defaults
+    };
+    assert_eq!(reads_back(&spec), spec.node_defaults);
+    // As `node update` and `node add` may have left it.
+    spec.nodes[1] = NodeSpec {
+        labels: "c=d".parse().unwrap(),
+        ..NodeSpec::plain(spec.nodes[1].name.clone(), Role::Worker)
+    };
+    let left = reads_back(&spec);
+    assert_eq!((left.cpus, left.labels.to_string()), (spec.node_defaults.cpus, "c=d".to_owned()));
+    assert_eq!((left.disk, left.taints.len(), left.mounts.len()), (None, 0, 0));
+}
+
+#[test]
+fn the_pods_range_has_two_names() {
+    let subnet =
+        |text: &str| read(text).expanded(&newest()).network.pod_subnet.map(|range| range.to_string());
+    let option = "extraConfig: [kubeadm.pod-network-cidr=10.9.0.0/16]";
+    assert_eq!(subnet(option).as_deref(), Some("10.9.0.0/16"));
+    assert_eq!(subnet(&format!("{option}\nnetwork: {{podSubnet: 10.9.0.0/16}}")), subnet(option));
+    let both = format!("{HEAD}{option}\nnetwork: {{podSubnet: 10.8.0.0/16}}");
+    insta::assert_snapshot!(wrong(&both, &HOST), @"a.yaml:4:14 (`extraConfig: [kubeadm.pod-network-cidr=10.9.0.0/16]`): the pods have two ranges: kubeadm.pod-network-cidr=10.9.0.0/16 and 10.8.0.0/16; leave out the option, and keep `podSubnet`");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
+use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 
 use crate::SpecError;
@@ -48,7 +49,9 @@ pub(super) enum Value {
 
 /// Reads a file, or tells the one thing for which it is no YAML.
 pub(super) fn parse(source: Source<'_>) -> Result<Tree, SpecError> {
-    let options = serde_saphyr::options! { with_snippet: false };
+    // A key that is there twice is told by who reads the tree, with all the rest.
+    let options =
+        serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::LastWins };
     let parsed: Result<Spanned<Raw>, _> = serde_saphyr::from_str_with_options(source.text, options);
     parsed.map(|raw| source.tree(raw)).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));

@@ -48,6 +48,7 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
 /// A cluster that is not there yet.
 fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
     let plan = Plan::new(cx, file, None)?;
+    start::check_new(cx, &plan.wanted, Some(file))?;
     if args.dry_run {
         tell_plan(cx, args, &plan);
         return Ok(());
@@ -180,6 +181,7 @@ fn merge(cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<(), Failure> {
             None => cluster.spec.nodes.push(node.clone()),
         }
     }
+    cluster.spec.node_defaults.clone_from(&wanted.node_defaults);
     Ok(cluster.hand_out()?)
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::args::DiffArgs;
 use crate::commands::file::{self, Plan};
+use crate::commands::start;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
@@ -13,7 +14,11 @@ const DIFFERS: u8 = 1;
 pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let (cx, file) = file::open(profile, &args.file.path, screen)?;
     cx.require_root()?;
-    let plan = Plan::new(&cx, &file, cx.store.load(&cx.name)?.as_ref())?;
+    let known = cx.store.load(&cx.name)?;
+    let plan = Plan::new(&cx, &file, known.as_ref())?;
+    if known.is_none() {
+        start::check_new(&cx, &plan.wanted, Some(&file))?;
+    }
     if screen.is_json() {
         screen.json(&plan.to_json());
     } else if !plan.changes.is_empty() {

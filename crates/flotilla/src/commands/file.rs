@@ -8,6 +8,7 @@ use std::path::Path;
 
 use flotilla_bundle::Shelf;
 use flotilla_engine::{Cluster, EngineError};
+use flotilla_linux::host::Cancel;
 use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec};
 use serde_json::{Value, json};
@@ -28,7 +29,10 @@ pub(crate) fn open<'a>(
     screen: &'a Screen,
 ) -> Result<(Cx<'a>, ClusterFile), Failure> {
     let text = read(path)?;
-    let file = ClusterFile::read(&name_of(path), &text).map_err(EngineError::Spec)?;
+    let settings = screen.settings();
+    let newest = Shelf::open(settings.home.clone(), Cancel::new())?.default_version().parse()?;
+    let file =
+        ClusterFile::read_on(&name_of(path), &text, &newest, &this_host()).map_err(EngineError::Spec)?;
     if let Some(given) = profile.filter(|given| *given != file.name.as_ref()) {
         let (file, given) = (file.name.to_string(), given.to_owned());
         return Err(FileError::OtherCluster { file, given }.into());
@@ -40,6 +44,8 @@ pub(crate) fn open<'a>(
 pub(crate) struct Plan {
     pub(crate) wanted: ClusterSpec,
     pub(crate) changes: Vec<Change>,
+    /// What asked for it, if that was a file.
+    pub(crate) file: Option<ClusterFile>,
 }
 
 impl Plan {
@@ -58,7 +64,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(EngineError::Spec(problems).into());
         }
-        Ok(Self { changes: change::changes(&known, &wanted), wanted })
+        Ok(Self { changes: change::changes(&known, &wanted), wanted, file: Some(file.clone()) })
     }
 
     /// Refuses it if any of it cannot be done to that cluster: before anybody is asked, and before a node is stopped for
@@ -68,7 +74,7 @@ impl Plan {
         if refused.is_empty() {
             let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
             wanted.hand_out()?;
-            return prepare::check_others(cx, &wanted);
+            return prepare::check_others(cx, &wanted, self.file.as_ref());
         }
         let changes = refused.iter().map(ToString::to_string).collect();
         Err(FileError::Impossible { cluster: cx.name.clone(), changes }.into())

@@ -15,7 +15,7 @@ use flotilla_engine::port::{Changed, Severity};
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_kubeadm::flannel_manifest;
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, WantedPower};
+use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeSpec, WantedPower};
 use serde_json::json;
 
 use crate::args::{LockArgs, StartArgs};
@@ -71,10 +71,18 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
         return Err(EngineError::Spec(problems).into());
     }
     shelf.check(&bundle_for(asked.spec()))?;
-    let cni = asked.spec().network.cni.manifest().map(|path| file::read(&folder.join(path))).transpose()?;
     cx.require_root()?;
-    let spec = if let Some(known) = cx.store.load(&cx.name)? {
-        asked.merged_into(cx, &known)?
+    let known = cx.store.load(&cx.name)?;
+    let is_new = known.is_none();
+    // Only a new cluster gets a pod network.
+    let manifest = asked.spec().network.cni.manifest().filter(|_| is_new);
+    let cni = manifest.map(|path| file::read(&folder.join(path))).transpose()?;
+    let spec = if let Some(known) = known {
+        let spec = asked.merged_into(cx, &known)?;
+        if asked.sizes_given() {
+            tell_sizes(cx, &known.spec, &spec);
+        }
+        spec
     } else {
         let mut spec = asked.spec().clone();
         spec.hand_over_primary(&[]);
@@ -83,14 +91,17 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if spec.primary().power == WantedPower::Stopped {
         return Err(FileError::NothingToStart { cluster: cx.name.clone() }.into());
     }
-    check_host(cx, how, &spec)?;
+    check_host(cx, how)?;
+    if is_new {
+        check_new(cx, &spec, asked.file())?;
+    }
     if how.dry_run {
         return dry_run(cx, &spec, &how.wait);
     }
     cx.heed_signals()?;
     prepare::warn(cx, &spec);
     let bundle = shelf.ensure(&bundle_for(&spec), cx.screen.reporter())?.bundle.manifest.digest;
-    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new())?;
+    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new(), asked.file())?;
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
@@ -108,7 +119,8 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
                 Cni::Flannel => Some(flannel_manifest(&cluster)),
                 _ => cni,
             };
-            prepare::check_others(cx, &cluster)?;
+            // Others may have taken something while the bundle was built.
+            prepare::check_others(cx, &cluster, asked.file())?;
             cx.store.save(&cluster)?;
             Ok(cluster)
         });
@@ -131,7 +143,7 @@ fn bundle_for(spec: &ClusterSpec) -> Request {
 }
 
 /// Only what is fatal stops it; a warning is told, once, when the cluster is made.
-fn check_host(cx: &Cx, how: &How, spec: &ClusterSpec) -> Result<(), Failure> {
+fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
     let findings = cx.examine();
     for finding in findings.iter().filter(|finding| is_new && finding.severity == Severity::Warning) {
@@ -142,14 +154,21 @@ fn check_host(cx: &Cx, how: &How, spec: &ClusterSpec) -> Result<(), Failure> {
     if !fatal.is_empty() && !how.force {
         return Err(EngineError::Host(fatal).into());
     }
-    // Only a new cluster can still have its ranges taken by others.
-    if is_new {
-        let taken = spec.network.taken(&cx.subnets_in_use()?);
-        if !taken.is_empty() {
-            return Err(EngineError::Spec(taken).into());
-        }
-    }
     Ok(())
+}
+
+/// What a new cluster wants of the host and cannot have: ranges, names and ports that others have, folders and bundles
+/// that are not there. Told before anything is built. Changes nothing.
+pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
+    let taken = spec.network.taken(&cx.subnets_in_use()?);
+    if !taken.is_empty() {
+        let taken = taken.into_iter().map(|problem| prepare::placed(problem, file)).collect();
+        return Err(EngineError::Spec(taken).into());
+    }
+    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    prepare::check_named_bundles(&shelf, spec, file)?;
+    let cluster = new_cluster(cx, spec.clone(), String::new())?;
+    prepare::check_others(cx, &cluster, file)
 }
 
 /// Chooses what the person left open, once and for all.
@@ -172,6 +191,20 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
     let mut cluster = Cluster { spec, handed_out };
     cluster.hand_out()?;
     Ok(cluster)
+}
+
+/// Which nodes get the size that was typed: those that have their own keep it.
+fn tell_sizes(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) {
+    let size = |node: &NodeSpec| (node.cpus, node.memory, node.disk);
+    let pairs = before.nodes.iter().zip(&after.nodes);
+    let changed = pairs.filter(|(before, after)| size(before) != size(after));
+    let changed: Vec<_> = changed.map(|(_, node)| node.name.to_string()).collect();
+    let text = match changed.as_slice() {
+        [] => "no node's size changes: `flotilla node update` changes those that have their own".to_owned(),
+        names if names.len() == after.nodes.len() => return,
+        names => format!("{} change their size, the others have their own", names.join(", ")),
+    };
+    cx.screen.reporter().report(Event::Note { text });
 }
 
 fn warn_of_sizes_that_wait(cx: &Cx, cluster: &Cluster) {

@@ -286,6 +286,53 @@ fn an_exported_cluster_is_as_its_file_says() {
 }
 
 #[test]
+fn what_later_nodes_begin_with_is_exported() {
+    let defaults = "nodeDefaults: {memory: 1g, labels: {a: b}}\nnodes:";
+    let known = KNOWN.replace("nodes:", defaults);
+    let Some(home) = home_with_known(&known, "") else { return };
+    let exported = home.run(["export", "-p", "demo"]).success();
+    // Not what a node that is there has not.
+    assert!(exported.stdout.contains("\nnodeDefaults:\n  memory: 1Gi\nnodes:\n"), "{exported}");
+    fs::write(home.path().join("exported.yaml"), &exported.stdout).unwrap();
+    assert_eq!(home.run(["diff", "-f", "exported.yaml"]).success().stdout, "");
+}
+
+#[test]
+fn what_a_new_cluster_cannot_have_of_the_host_is_told_before_anything_is_built() {
+    let Some(home) = home_with_known(&KNOWN.replace("demo", "other"), "") else { return };
+    let clusters = home.state().join("clusters");
+    fs::rename(clusters.join("demo"), clusters.join("other")).unwrap();
+    let state = STATE.replace("demo", "other");
+    fs::write(clusters.join("other/state.json"), state).unwrap();
+    let before = home.files();
+    let commands: [&[&str]; 4] = [
+        &["diff", "-f", "cluster.yaml"],
+        &["apply", "-f", "cluster.yaml", "--dry-run"],
+        &["start", "-f", "cluster.yaml", "--force"],
+        &["start", "-f", "cluster.yaml", "--force", "--dry-run"],
+    ];
+    let refused = |rest: &str, status: u8, told: &str| {
+        write(&home, rest);
+        for command in commands {
+            let ran = home.run(command);
+            assert_eq!(ran.status, i32::from(status), "{command:?} {ran}");
+            assert!(ran.stderr.contains(told), "{command:?} {ran}");
+        }
+    };
+    let place = "cluster.yaml:4:20 (`nodes: [{}, {name: other}]`)";
+    refused("nodes: [{}, {name: other}]", 18, &format!("{place}: other is a machine of cluster other"));
+    let place = "cluster.yaml:4:19 (`network: {subnet: 10.213.77.0/24}`)";
+    refused(
+        "network: {subnet: 10.213.77.0/24}",
+        18,
+        &format!("{place}: the node subnet 10.213.77.0/24 overlaps"),
+    );
+    refused("nodes: [{mounts: ['/nowhere/at/all:/data']}]", 35, "/nowhere/at/all");
+    refused("nodes: [{}, {bundle: '0123456789ab'}]", 15, "no bundle for");
+    assert_eq!(home.files(), before);
+}
+
+#[test]
 fn a_short_name_in_a_file_is_the_node_that_answers_to_it() {
     let rest = "nodes: [{state: stopped}, {name: m02, memory: 1g, state: stopped}]";
     let Some(home) = home_with_cluster(rest) else { return };

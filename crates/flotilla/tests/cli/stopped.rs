@@ -3,6 +3,7 @@
 use std::fs;
 
 use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_linux::process::host_size;
 use flotilla_testkit::Home;
 use insta::assert_snapshot;
 
@@ -201,6 +202,41 @@ fn a_dry_run_leaves_it_stopped() {
     ");
     assert_eq!(home.files(), before);
     assert_eq!(home.run(["status", "-p", "demo"]).status, 7);
+}
+
+#[test]
+fn a_new_size_is_for_nodes_that_have_the_clusters() {
+    let nodes = "
+- {name: demo, role: control-plane, memory: 2g}
+- {name: demo-m02, role: worker, memory: 2g}
+- {name: big, role: worker, memory: 4g, cpus: 1}
+nodeDefaults: {memory: 2g}
+";
+    let Some(home) = home_with(nodes, &["demo", "demo-m02", "big"]) else { return };
+    let start =
+        |size: [&str; 2]| home.run(["start", "-p", "demo", "--dry-run", "--force"].iter().chain(&size));
+    let told = start(["--memory", "3g"]).success().stderr;
+    assert_eq!(told, "demo, demo-m02 change their size, the others have their own\n");
+    let told = start(["--cpus", "1"]).success().stderr;
+    assert_eq!(told, "demo, demo-m02 change their size, the others have their own\n");
+    let all_own = nodes.replace("nodeDefaults: {memory: 2g}", "");
+    let Some(home) = home_with(&all_own, &["demo", "demo-m02", "big"]) else { return };
+    let told = home.run(["start", "-p", "demo", "--dry-run", "--force", "--memory", "3g"]).success().stderr;
+    assert_eq!(told, "no node's size changes: `flotilla node update` changes those that have their own\n");
+}
+
+#[test]
+fn what_the_nodes_want_together_is_told_if_it_is_much() {
+    let memory = host_size().memory / (1 << 20);
+    let nodes = format!(
+        "\n- {{name: demo, role: control-plane, memory: {memory}m, state: stopped}}\n\
+         - {{name: demo-m02, role: worker, memory: 1g, state: stopped}}\n"
+    );
+    let Some(home) = home_with(&nodes, &["demo", "demo-m02"]) else { return };
+    let wish = home.run(["-p", "demo", "node", "update", "m02", "--memory", &format!("{}m", memory + 1024)]);
+    let told = format!("node demo-m02 wants {} MiB of memory, the host has {memory} MiB", memory + 1024);
+    assert_eq!(wish.status, 0, "{wish}");
+    assert!(wish.stderr.contains(&told), "{wish}");
 }
 
 #[test]

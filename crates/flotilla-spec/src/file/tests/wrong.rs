@@ -144,7 +144,34 @@ nodes:
     a.yaml:14:21 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m05 is taken by 8080:80 of node b; forward another port of the host
     ");
     let none = "nodes: [{role: worker}]";
-    assert_eq!(wrong(&format!("{HEAD}{none}"), &host), "the cluster has no control plane");
+    assert_eq!(
+        wrong(&format!("{HEAD}{none}"), &host),
+        "a.yaml:4:8 (`nodes: [{role: worker}]`): the cluster has no control plane"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_does_not_hide_what_does_not_fit() {
+    let text = "\
+network: {subnet: 10.96.0.0/24}
+nodes:
+- memroy: 2g
+  cpus: 1
+  cpus: 2
+- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}
+- {role: contrl-plane}
+";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
+    a.yaml:4:19 (`network: {subnet: 10.96.0.0/24}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
+    a.yaml:6:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:8:3 (`cpus: 2`): the key "cpus" is there twice
+    a.yaml:9:34 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): the kubelet v1.30.0 of node old is too old for the cluster's v1.37.1; it can be from v1.34 to v1.37
+    a.yaml:9:74 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): the key "a" is there twice
+    a.yaml:10:10 (`- {role: contrl-plane}`): "contrl-plane" is not a role: these are control-plane, worker; did you mean `control-plane`?
+    "#);
+    // What was read over by an anchor's merge is there once.
+    let merged = "nodes:\n- &one {memory: 1g, cpus: 1}\n- {<<: *one, memory: 2g}\n";
+    assert_eq!(wrong(&format!("{HEAD}{merged}"), &HOST), "");
 }
 
 #[test]
@@ -171,7 +198,9 @@ fn what_is_no_yaml_is_told_with_its_place() {
     --
     a.yaml:1:8 (`nodes: [`): unclosed bracket '['
     --
-    a.yaml:2:1 (`name: b`): duplicate mapping key: name not allowed here
+    a.yaml:1:1 (`name: a`): the key "apiVersion" is missing
+    a.yaml:1:1 (`name: a`): the key "kind" is missing
+    a.yaml:2:1 (`name: b`): the key "name" is there twice
     --
     a.yaml:3:1 (`a: b`): only single YAML document expected but multiple found
     --

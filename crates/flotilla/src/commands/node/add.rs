@@ -1,8 +1,10 @@
 //! `flotilla node add`
 
+use std::collections::BTreeMap;
+
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{NodeName, NodeSpec, Role};
+use flotilla_spec::{ExtraOption, FeatureGates, KubernetesVersion, NodeDefaults, NodeName, NodeSpec, Role};
 use serde_json::json;
 
 use super::settings::{Of, Settings};
@@ -13,12 +15,13 @@ use crate::commands::start::wait;
 use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
-    let wanted = Wanted::parse(cx, args)?;
+    let typed = Typed::parse(cx, args)?;
     cx.cluster()?;
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     super::control_plane_is_to_run(&cluster)?;
+    let wanted = typed.over(&cluster.spec.node_defaults)?;
     let added = add(&mut cluster, &wanted)?;
     let problems = problems(&cluster);
     if !problems.is_empty() {
@@ -34,6 +37,15 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
 }
 
 /// What was typed.
+struct Typed {
+    /// None: one that is free.
+    names: Vec<Option<NodeName>>,
+    role: Role,
+    settings: Settings,
+    making: Making,
+}
+
+/// What is to be there.
 struct Wanted {
     /// None: one that is free.
     names: Vec<Option<NodeName>>,
@@ -41,7 +53,17 @@ struct Wanted {
     node: NodeSpec,
 }
 
-impl Wanted {
+/// What a node is made with.
+struct Making {
+    version: Option<KubernetesVersion>,
+    /// It is to have the cluster's version, whatever others have.
+    is_clusters: bool,
+    bundle: Option<String>,
+    extra_config: Vec<ExtraOption>,
+    feature_gates: FeatureGates,
+}
+
+impl Typed {
     /// Reads every argument and tells of all that are wrong at once.
     fn parse(cx: &Cx, args: &NodeAddArgs) -> Result<Self, Failure> {
         let mut problems = Vec::new();
@@ -54,26 +76,53 @@ impl Wanted {
         });
         let names = names.collect();
         let role = if args.control_plane { Role::ControlPlane } else { Role::Worker };
-        // Each node gets its own in the end.
-        let mut node = NodeSpec::plain(NodeName::default_for(&cx.name, 1), role);
         let settings = Settings::parse(&args.settings, Of::NewNode, &mut problems);
-        settings.apply_to(&mut node)?;
-        make(&mut node, &args.making, &mut problems);
-        if problems.is_empty() { Ok(Self { names, node }) } else { Err(EngineError::Spec(problems).into()) }
+        let making = Making::parse(&args.making, &mut problems);
+        let typed = Self { names, role, settings, making };
+        if problems.is_empty() { Ok(typed) } else { Err(EngineError::Spec(problems).into()) }
+    }
+
+    /// Over what all nodes of the cluster have that do not say otherwise.
+    fn over(self, defaults: &NodeDefaults) -> Result<Wanted, SpecError> {
+        // Each node gets its own name in the end.
+        let mut node = defaults.node("node".parse()?, self.role);
+        self.settings.apply_to(&mut node)?;
+        self.making.apply_to(&mut node)?;
+        Ok(Wanted { names: self.names, node })
     }
 }
 
-/// What a node is made with.
-fn make(node: &mut NodeSpec, args: &NodeMakingArgs, problems: &mut Vec<SpecError>) {
-    // No kubelet may be newer than its cluster: the newest that it can have is the cluster's.
-    let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
-    node.kubernetes_version = parsed(problems, version, str::parse);
-    node.bundle.clone_from(&args.bundle);
-    node.extra_config = all_parsed(problems, &args.extra_config);
-    node.feature_gates = parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default();
-    let runtime = args.container_runtime.as_deref().unwrap_or_default();
-    if !["", "containerd"].contains(&runtime) {
-        problems.push(SpecError::ContainerRuntime { given: runtime.to_owned() });
+impl Making {
+    fn parse(args: &NodeMakingArgs, problems: &mut Vec<SpecError>) -> Self {
+        // No kubelet may be newer than its cluster: the newest that it can have is the cluster's.
+        let is_newest = |word: &&str| ["stable", "latest"].contains(word);
+        let version = args.kubernetes_version.as_deref();
+        let runtime = args.container_runtime.as_deref().unwrap_or_default();
+        let making = Self {
+            version: parsed(problems, version.filter(|word| !is_newest(word)), str::parse),
+            is_clusters: version.is_some_and(|word| is_newest(&word)),
+            bundle: args.bundle.clone(),
+            extra_config: all_parsed(problems, &args.extra_config),
+            feature_gates: parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default(),
+        };
+        if !["", "containerd"].contains(&runtime) {
+            problems.push(SpecError::ContainerRuntime { given: runtime.to_owned() });
+        }
+        making
+    }
+
+    fn apply_to(self, node: &mut NodeSpec) -> Result<(), SpecError> {
+        // Either says what it is made from.
+        if self.version.is_some() || self.bundle.is_some() || self.is_clusters {
+            (node.kubernetes_version, node.bundle) = (self.version, self.bundle);
+        }
+        if !self.extra_config.is_empty() {
+            node.extra_config = self.extra_config;
+        }
+        let mut gates = BTreeMap::from(node.feature_gates.clone());
+        gates.extend(BTreeMap::from(self.feature_gates));
+        node.feature_gates = gates.try_into()?;
+        Ok(())
     }
 }
 
@@ -126,12 +175,14 @@ fn unfinished(cluster: &Cluster, wanted: &NodeSpec) -> Vec<NodeName> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
+    use clap::Parser;
     use flotilla_engine::HandedOut;
     use flotilla_spec::ClusterFile;
 
     use super::*;
+    use crate::args::{Cli, Command, NodeCommand};
 
     fn cluster(nodes: &str) -> Cluster {
         let text = format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nnodes: [{nodes}]");
@@ -147,6 +198,45 @@ mod tests {
             cni: None,
         };
         Cluster { spec, handed_out }
+    }
+
+    fn typed(flags: &[&str], defaults: &NodeDefaults) -> NodeSpec {
+        let words = ["flotilla", "node", "add"].iter().chain(flags);
+        let Command::Node(NodeCommand::Add(args)) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is another command")
+        };
+        let mut problems = Vec::new();
+        let settings = Settings::parse(&args.settings, Of::NewNode, &mut problems);
+        let making = Making::parse(&args.making, &mut problems);
+        assert_eq!(problems, []);
+        Typed { names: Vec::new(), role: Role::Worker, settings, making }.over(defaults).unwrap().node
+    }
+
+    #[test]
+    fn a_node_begins_with_what_all_have_and_its_own_flags_win() {
+        let spec = "kubernetesVersion: v1.36.4, cpus: 2, memory: 3g, labels: {a: b, c: d}, featureGates: {A: true, B: true}, \
+            extraConfig: [kubelet.v=4], mounts: ['/a:/b', '/c:/d']";
+        let text =
+            format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nnodeDefaults: {{{spec}}}");
+        let file = ClusterFile::read("a.yaml", &text).unwrap().expanded(&"v1.37.1".parse().unwrap());
+        let defaults = &file.node_defaults;
+        assert_eq!(typed(&[], defaults), defaults.node("node".parse().unwrap(), Role::Worker));
+        let flags = [
+            "--memory=no-limit",
+            "--labels=c=e",
+            "--feature-gates=B=false",
+            "--extra-config=kubelet.v=5",
+            "--mount=/e:/d",
+            "--kubernetes-version=stable",
+        ];
+        let own = typed(&flags, defaults);
+        assert_eq!((own.cpus.to_string(), own.memory.to_string()), ("2".into(), "no-limit".into()));
+        assert_eq!(
+            (own.labels.to_string(), own.feature_gates.to_string()),
+            ("a=b,c=e".into(), "A=true,B=false".into())
+        );
+        assert_eq!(own.mounts.iter().map(ToString::to_string).collect::<Vec<_>>(), ["/a:/b", "/e:/d"]);
+        assert_eq!((own.extra_config.len(), own.kubernetes_version), (1, None));
     }
 
     #[test]

@@ -64,5 +64,5 @@ fn plan(cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan,
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
-    Ok(Plan { changes: change::changes(&cluster.spec, &wanted), wanted })
+    Ok(Plan { changes: change::changes(&cluster.spec, &wanted), wanted, file: None })
 }

@@ -1,11 +1,11 @@
 //! What a cluster is started as: what was typed, or a file.
 
-use flotilla_engine::Cluster;
+use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, HostSize, WantedPower};
 
 use super::request::Wanted;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, this_host};
 use crate::commands::file::{FileError, Plan};
 use crate::failure::Failure;
 
@@ -39,7 +39,9 @@ impl Asked<'_> {
                 for node in &mut spec.nodes {
                     node.power = WantedPower::Running;
                 }
-                Ok(spec)
+                // What was typed was checked for a cluster of plain nodes.
+                let problems = if wanted.sizes_given() { spec.check(&this_host()) } else { Vec::new() };
+                if problems.is_empty() { Ok(spec) } else { Err(EngineError::Spec(problems).into()) }
             }
             Self::File(file, _) => {
                 let mut spec = started(known, &Plan::new(cx, file, Some(known))?)?;
@@ -49,6 +51,14 @@ impl Asked<'_> {
                 }
                 Ok(spec)
             }
+        }
+    }
+
+    /// Where it stands, if it is not typed.
+    pub(super) fn file(&self) -> Option<&ClusterFile> {
+        match self {
+            Self::Typed(_) => None,
+            Self::File(file, _) => Some(file),
         }
     }
 

@@ -11,8 +11,8 @@ use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;
 use flotilla_spec::quantity::parse_disk;
 use flotilla_spec::{
-    ApiServerSpec, ClusterName, ClusterSpec, Component, Cpus, DriverName, ExtraOption, FeatureGates,
-    HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeName, NodeSpec, Role,
+    ApiServerSpec, ClusterName, ClusterSpec, Cni, Component, Cpus, DriverName, ExtraOption, FeatureGates,
+    HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeDefaults, NodeName, NodeSpec, Role,
 };
 
 use crate::args::{ControlPlaneArgs, DriverArg, StartArgs};
@@ -65,7 +65,7 @@ impl Wanted {
             network.node_pod_prefix = prefix;
         }
         if let Some(cni) = parsed(&mut problems, args.cni.as_deref(), str::parse) {
-            network.cni = cni;
+            network.cni = cni_from_here(cni);
         }
         let mounts: Vec<HostMount> = all_parsed(&mut problems, &args.mount);
         let ports: Vec<HostPort> = all_parsed(&mut problems, &args.port);
@@ -107,18 +107,14 @@ impl Wanted {
         let asked = if *ha { Some(HIGHLY_AVAILABLE) } else { *control_planes };
         let control_planes = asked.unwrap_or(1);
         let count = args.nodes.map(|count| count.max(control_planes));
+        // For nodes that are added later as well.
+        let node_defaults = NodeDefaults { cpus, memory, disk, mounts, ..NodeDefaults::default() };
         let nodes = (1..=count.unwrap_or(control_planes))
             .map(|number| {
                 let role = if number <= control_planes { Role::ControlPlane } else { Role::Worker };
-                NodeSpec {
-                    cpus: cpus.unwrap_or_default(),
-                    memory: memory.unwrap_or_default(),
-                    disk,
-                    mounts: mounts.clone(),
-                    // A port of the host leads to one node.
-                    ports: if number == 1 { ports.clone() } else { Vec::new() },
-                    ..NodeSpec::plain(NodeName::default_for(name, number), role)
-                }
+                // A port of the host leads to one node.
+                let ports = if number == 1 { ports.clone() } else { Vec::new() };
+                NodeSpec { ports, ..node_defaults.node(NodeName::default_for(name, number), role) }
             })
             .collect();
         let spec = ClusterSpec {
@@ -132,6 +128,7 @@ impl Wanted {
             extra_config,
             feature_gates,
             taint_control_planes: *taint_control_planes,
+            node_defaults,
             nodes,
         };
         Ok(Self {
@@ -198,16 +195,36 @@ impl Wanted {
             return Err(EngineError::Different { cluster, what: what.to_owned() }.into());
         }
         let mut merged = known.clone();
+        let Sizes { cpus, memory, disk } = self.sizes;
+        // A node that was given another size than all has its own, and keeps it.
+        let of_all = &known.node_defaults;
         for node in &mut merged.nodes {
-            node.cpus = self.sizes.cpus.unwrap_or(node.cpus);
-            node.memory = self.sizes.memory.unwrap_or(node.memory);
-            node.disk = self.sizes.disk.or(node.disk);
+            if node.cpus == of_all.cpus.unwrap_or_default() {
+                node.cpus = cpus.unwrap_or(node.cpus);
+            }
+            if node.memory == of_all.memory.unwrap_or_default() {
+                node.memory = memory.unwrap_or(node.memory);
+            }
+            if node.disk == of_all.disk {
+                node.disk = disk.or(node.disk);
+            }
         }
+        merged.node_defaults.cpus = cpus.or(of_all.cpus);
+        merged.node_defaults.memory = memory.or(of_all.memory);
+        merged.node_defaults.disk = disk.or(of_all.disk);
         Ok(merged)
     }
 
     pub(super) fn sizes_given(&self) -> bool {
         self.sizes.cpus.is_some() || self.sizes.memory.is_some()
+    }
+}
+
+/// A manifest's path, whoever reads it later and wherever.
+fn cni_from_here(cni: Cni) -> Cni {
+    match cni.manifest().map(std::path::absolute) {
+        Some(Ok(path)) => Cni::Manifest(path),
+        _ => cni,
     }
 }
 
