@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 pub(crate) use cluster::{Cluster, PATIENCE, feed, wait_until};
 pub(crate) use kill::{At, kill_at};
-pub(crate) use terminal::Terminal;
+pub(crate) use terminal::{Terminal, answer};
 
 /// The Kubernetes version that everything is tried with: the default one.
 pub(crate) const VERSION: &str = "v1.37.1";
@@ -80,6 +80,13 @@ pub(crate) fn bundle() -> &'static Path {
         assert_eq!(status, 0, "{last}");
         PathBuf::from(last["data"]["path"].as_str().unwrap())
     })
+}
+
+/// The digest of the bundle of another version.
+pub(crate) fn digest_of(version: &str) -> String {
+    let shown = succeed(&real_home(), &["bundle", "show", version, "-o", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    shown["digest"].as_str().unwrap().to_owned()
 }
 
 pub(crate) fn digest() -> &'static str {

@@ -52,6 +52,7 @@ fn many_nodes_are_one_cluster() {
         ("pod ranges are the nodes' own", network::pod_ranges_are_the_nodes_own),
         ("every pod reaches every other", network::every_pod_reaches_every_other),
         ("the host reaches pods and ports of every node", network::the_host_reaches_pods_and_ports),
+        ("every node reaches every pod", network::every_node_reaches_every_pod),
         ("a service is reached from every node", network::a_service_is_reached_from_every_node),
         ("names are asked for by UDP from every node", network::udp_crosses_nodes),
         ("small and large answers cross nodes", network::small_and_large_answers_cross_nodes),
@@ -61,6 +62,7 @@ fn many_nodes_are_one_cluster() {
         ("a node is added with labels, taints and limits", placement::a_node_is_added_as_asked),
         ("labels and taints direct pods", placement::labels_and_taints_direct_pods),
         ("pods that avoid each other spread", placement::pods_that_avoid_each_other_spread),
+        ("pods that belong together meet", placement::pods_that_belong_together_meet),
         ("pods land only where they fit", placement::pods_land_only_where_they_fit),
         ("who eats too much dies in its node", placement::who_eats_too_much_dies_in_its_node),
         ("a new node is reached like the others", network::every_pod_reaches_every_other),
@@ -135,6 +137,7 @@ fn a_running_cluster_follows_its_file() {
         ("settings of a kubelet are its own", file::settings_of_a_kubelet_are_its_own),
         ("nodes are added, changed and resized", file::nodes_are_added_changed_and_resized),
         ("nodes are stopped and removed", file::nodes_are_stopped_and_removed),
+        ("a node on paper is made by its start", file::a_node_on_paper_is_made_by_its_start),
         ("what is exported is what is there", file::what_is_exported_is_what_is_there),
     ];
     run(&cluster, parts);

@@ -34,5 +34,11 @@ fn boots(example: &Path) {
         let node = node["Name"].as_str().unwrap();
         assert_eq!(fleet::readiness(&cluster, node), "True", "{node}");
     }
+    for node in &nodes {
+        let name = node["Name"].as_str().unwrap();
+        if node["Status"] == "Running" {
+            assert_eq!(node["PodCIDR"], cluster.field(&["node", name], "{.spec.podCIDR}"), "{name}");
+        }
+    }
     assert!(cluster.run(&["diff", "-f", path.to_str().unwrap()]).status.success());
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::fleet;
 use crate::faults::{kernel, said};
-use crate::lab::{Cluster, PATIENCE, feed, wait_until};
+use crate::lab::{Cluster, PATIENCE, answer, feed, wait_until};
 
 /// The cluster with these workers.
 fn file(cluster: &Cluster, workers: &str) -> String {
@@ -44,7 +44,13 @@ pub(super) fn nodes_are_added_changed_and_resized(cluster: &Cluster) {
 - {name: tn-file-c, labels: {tier: three}}
 ",
     );
-    let told = apply(cluster, &text);
+    let path = cluster.kubeconfig().with_file_name("cluster.yaml");
+    fs::write(&path, &text).unwrap();
+    let asked = cluster.command(&["apply", "-f", path.to_str().unwrap()]);
+    let told = answer(&asked, "n");
+    assert!(told.contains("nothing was changed"), "{told}");
+    assert_eq!((inits(), fleet::names(cluster).len()), ([a, b], 3));
+    let told = answer(&asked, "y");
     for node in ["tn-file-a", "tn-file-b", "tn-file-c"] {
         assert!(told.contains(node), "{told}");
     }
@@ -69,6 +75,7 @@ pub(super) fn nodes_are_stopped_and_removed(cluster: &Cluster) {
         cluster,
         "- {name: tn-file-b, memory: 700Mi, kubelet: {maxPods: 40}, state: stopped}
 - {name: tn-file-c}
+- {name: tn-file-paper, state: stopped}
 ",
     );
     apply(cluster, &text);
@@ -76,10 +83,18 @@ pub(super) fn nodes_are_stopped_and_removed(cluster: &Cluster) {
     let told: Vec<_> =
         rows.iter().map(|row| [&row["Name"], &row["Status"]].map(|it| it.as_str().unwrap())).collect();
     let name = cluster.name.as_str();
-    assert_eq!(told, [[name, "Running"], ["tn-file-b", "Stopped"], ["tn-file-c", "Running"]]);
+    let others = [["tn-file-b", "Stopped"], ["tn-file-c", "Running"], ["tn-file-paper", "Stopped"]];
+    assert_eq!(told, [&[[name, "Running"]][..], &others].concat());
     assert!(cluster.try_kubectl(&["get", "node", "tn-file-a"]).is_err());
     assert_eq!(cluster.field(&["node", "tn-file-c"], "{.metadata.labels.tier}"), "");
     assert!(!cluster.state().join("nodes/tn-file-a").exists());
+}
+
+pub(super) fn a_node_on_paper_is_made_by_its_start(cluster: &Cluster) {
+    assert!(!cluster.state().join("nodes/tn-file-paper").exists());
+    assert!(cluster.try_kubectl(&["get", "node", "tn-file-paper"]).is_err());
+    cluster.succeed(&["node", "start", "tn-file-paper"]);
+    assert_eq!(fleet::readiness(cluster, "tn-file-paper"), "True");
 }
 
 pub(super) fn what_is_exported_is_what_is_there(cluster: &Cluster) {

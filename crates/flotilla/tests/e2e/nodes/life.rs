@@ -20,6 +20,12 @@ pub(super) fn a_stopped_node_returns_as_it_was(cluster: &Cluster) {
     let said = cluster.succeed(&["node", "stop", "m02"]);
     assert!(said.contains(&format!("{node} is stopped")), "{said}");
     assert_eq!(fleet::list(cluster)[1]["Status"], "Stopped");
+    let uid = || cluster.field(&["node", node], "{.metadata.uid}");
+    wait_until("the cluster still lists it, not ready", PATIENCE, || match fleet::readiness(cluster, node) {
+        ready if ready == "True" => Err(ready),
+        _ => Ok(()),
+    });
+    assert!(before[0].starts_with(&uid()), "it is the same node");
     assert!(!cluster.run(&["ssh", "-n", node, "--", "true"]).status.success());
     assert!(cluster.succeed(&["node", "stop", node]).contains("stopped already"));
     // The network changes meanwhile: the one that is down learns of it when it comes back.

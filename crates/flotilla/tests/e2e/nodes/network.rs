@@ -61,6 +61,33 @@ pub(super) fn the_host_reaches_pods_and_ports(cluster: &Cluster) {
     }
 }
 
+pub(super) fn every_node_reaches_every_pod(cluster: &Cluster) {
+    let probes = fleet::probes(cluster);
+    for node in fleet::names(cluster) {
+        for to in &probes {
+            let line = format!("busybox timeout 10 busybox wget -qO- http://{}:{POD_PORT}", to.ip);
+            assert_eq!(fleet::ssh(cluster, &node, &line), to.node, "from {node}");
+        }
+    }
+}
+
+/// Each has a way to the pods of all others, and to nobody else's.
+pub(super) fn every_node_knows_the_ways(cluster: &Cluster) {
+    let nodes = fleet::list(cluster);
+    let text = |node: &serde_json::Value, key: &str| node[key].as_str().unwrap().to_owned();
+    for node in &nodes {
+        let others = nodes.iter().filter(|other| other["Name"] != node["Name"]);
+        let wanted: BTreeSet<_> = others.map(|it| (text(it, "PodCIDR"), text(it, "IP"))).collect();
+        let table = fleet::ssh(cluster, &text(node, "Name"), "ip -4 route show");
+        let ways = table.lines().filter_map(|line| {
+            let (range, way) = line.split_once(" via ")?;
+            let next = way.split_whitespace().next()?;
+            (range != "default").then(|| (range.to_owned(), next.to_owned()))
+        });
+        assert_eq!(ways.collect::<BTreeSet<_>>(), wanted, "{}", node["Name"]);
+    }
+}
+
 pub(super) fn a_service_is_reached_from_every_node(cluster: &Cluster) {
     let probes = fleet::probes(cluster);
     for from in &probes {

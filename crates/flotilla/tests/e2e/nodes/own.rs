@@ -68,7 +68,7 @@ pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
         "add",
         RICH,
         "--bundle",
-        &lab::digest()[..12],
+        &lab::digest_of(OLDER)[..12],
         "--extra-config",
         "kubelet.max-pods=33",
         "--feature-gates",
@@ -89,7 +89,8 @@ pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
 
 pub(super) fn its_bundle_and_settings_are_its_own(cluster: &Cluster) {
     let bundle = fs::read_to_string(cluster.state().join("nodes").join(RICH).join("bundle")).unwrap();
-    assert_eq!(bundle.trim(), lab::digest());
+    assert_eq!(bundle.trim(), lab::digest_of(OLDER));
+    assert_eq!(cluster.field(&["node", RICH], "{.status.nodeInfo.kubeletVersion}"), OLDER);
     for (node, pods) in [(RICH, "33"), (OLD, "110")] {
         assert_eq!(cluster.field(&["node", node], "{.status.capacity.pods}"), pods, "{node}");
     }

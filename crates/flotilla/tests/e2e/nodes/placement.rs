@@ -7,6 +7,8 @@ use crate::lab::{Cluster, PATIENCE, wait_until};
 
 /// The node with labels, a taint and limits.
 const NODE: &str = "bounded";
+/// One like it, but for its size.
+const ROOMY: &str = "roomy";
 
 /// More than the node has. `dd` keeps one block in memory.
 const EATER: &str = "
@@ -29,7 +31,7 @@ const ON_SSD: &str = "      nodeSelector: {disk: ssd}\n";
 const TOLERANT: &str = "      tolerations: [{key: dedicated, operator: Exists}]\n";
 
 pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
-    let flags = ["--cpus", "1", "--memory", "1g", "--labels", "disk=ssd"];
+    let flags = ["--cpus", "1", "--memory", "1g", "--labels", "disk=ssd,sized=yes"];
     let taint = ["--taints", "dedicated=batch:NoSchedule"];
     cluster.succeed(&[&["node", "add", NODE][..], &flags, &taint].concat());
     fleet::load_image(cluster, NODE);
@@ -44,7 +46,7 @@ pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
     let row = fleet::list(cluster).pop().unwrap();
     assert_eq!(
         [&row["Name"], &row["Labels"], &row["Taints"], &row["Memory"]],
-        [NODE, "disk=ssd", "dedicated=batch:NoSchedule", "1Gi"]
+        [NODE, "disk=ssd,sized=yes", "dedicated=batch:NoSchedule", "1Gi"]
     );
 }
 
@@ -59,11 +61,11 @@ pub(super) fn labels_and_taints_direct_pods(cluster: &Cluster) {
 }
 
 pub(super) fn pods_that_avoid_each_other_spread(cluster: &Cluster) {
-    // One for each node without a taint.
+    // One for each node without a taint, and one for which there is none.
     fleet::deploy(
         cluster,
         "apart",
-        3,
+        4,
         "      affinity:
         podAntiAffinity:
           requiredDuringSchedulingIgnoredDuringExecution:
@@ -73,24 +75,52 @@ pub(super) fn pods_that_avoid_each_other_spread(cluster: &Cluster) {
     cluster.wait_for("condition=Available", &["deployment/apart"]);
     let nodes: BTreeSet<_> = fleet::nodes_of(cluster, "apart").into_iter().collect();
     assert_eq!(nodes.len(), 3, "{nodes:?}");
+    wait_until("the fourth waits", PATIENCE, || {
+        let waiting = ["pods", "-l", "app=apart", "--field-selector=status.phase=Pending"];
+        let told =
+            cluster.field(&waiting, "{.items[*].status.conditions[?(@.type=='PodScheduled')].message}");
+        if told.contains("anti-affinity") { Ok(()) } else { Err(told) }
+    });
     fleet::undeploy(cluster, "apart");
 }
 
+pub(super) fn pods_that_belong_together_meet(cluster: &Cluster) {
+    let node = fleet::worker(cluster, 3);
+    fleet::deploy(cluster, "anchor", 1, &fleet::only_on(&node));
+    fleet::deploy(
+        cluster,
+        "beside",
+        3,
+        "      affinity:
+        podAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: anchor}}}
+",
+    );
+    cluster.wait_for("jsonpath={.status.readyReplicas}=3", &["deployment/beside"]);
+    assert_eq!(fleet::nodes_of(cluster, "beside"), [node.as_str(); 3]);
+    fleet::undeploy(cluster, "beside");
+    fleet::undeploy(cluster, "anchor");
+}
+
+/// Of two nodes that differ in their size alone. The other one goes in the end.
 pub(super) fn pods_land_only_where_they_fit(cluster: &Cluster) {
-    for (app, memory) in [("fits", "600Mi"), ("too-large", "1100Mi")] {
-        sized(
-            cluster,
-            app,
-            memory,
-            &format!("  nodeSelector: {{disk: ssd}}\n{}", TOLERANT.replacen("      ", "  ", 1)),
-        );
+    let flags = ["--memory", "2g", "--labels", "sized=yes", "--taints", "dedicated=batch:NoSchedule"];
+    cluster.succeed(&[&["node", "add", ROOMY][..], &flags].concat());
+    fleet::load_image(cluster, ROOMY);
+    super::network::every_node_knows_the_ways(cluster);
+    let on_either = format!("  nodeSelector: {{sized: 'yes'}}\n{}", TOLERANT.replacen("      ", "  ", 1));
+    for (app, memory) in [("fits", "1200Mi"), ("too-large", "2100Mi")] {
+        sized(cluster, app, memory, &on_either);
     }
     sized(cluster, "huge", "9000Gi", "");
     cluster.wait_for("condition=Ready", &["pod/fits"]);
-    assert_eq!(fleet::nodes_of(cluster, "fits"), [NODE]);
+    assert_eq!(fleet::nodes_of(cluster, "fits"), [ROOMY]);
     assert_unschedulable(cluster, "too-large", "Insufficient memory");
     assert_unschedulable(cluster, "huge", "Insufficient memory");
     cluster.kubectl(&["delete", "pod", "fits", "too-large", "huge"]);
+    cluster.succeed(&["node", "delete", ROOMY]);
+    super::network::every_node_knows_the_ways(cluster);
 }
 
 pub(super) fn who_eats_too_much_dies_in_its_node(cluster: &Cluster) {

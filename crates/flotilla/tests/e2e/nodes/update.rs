@@ -6,7 +6,7 @@ use super::fleet::{self, NODE_PORT};
 use super::network::page;
 use super::own::{OLD, RICH, free_port};
 use crate::faults::kernel;
-use crate::lab::{Cluster, PATIENCE, wait_until};
+use crate::lab::{Cluster, PATIENCE, answer, wait_until};
 
 pub(super) fn labels_and_taints_change_live(cluster: &Cluster) {
     let init = kernel::init_of(cluster, RICH);
@@ -49,7 +49,11 @@ pub(super) fn its_size_changes_with_a_restart(cluster: &Cluster) {
     assert!(!refused.status.success(), "nobody was there to be asked");
     assert_eq!(kernel::init_of(cluster, RICH), init);
 
-    cluster.succeed(&[&resize[..], &["--yes"]].concat());
+    let told = answer(&cluster.command(&resize), "n");
+    assert!(told.contains("needs a restart of that node") && told.contains("nothing was changed"), "{told}");
+    assert_eq!(kernel::init_of(cluster, RICH), init);
+
+    answer(&cluster.command(&resize), "y");
     assert_ne!(kernel::init_of(cluster, RICH), init);
     assert_eq!(kernel::init_of(cluster, OLD), other, "only that node");
     let capacity = "{.status.capacity.cpu} {.status.capacity.memory}";
@@ -84,6 +88,8 @@ pub(super) fn one_node_is_paused(cluster: &Cluster) {
     };
     cluster.succeed(&["node", "pause", RICH]);
     assert_ne!(kubelet(RICH), "Running");
+    let listed = |node: &str| fleet::list(cluster).into_iter().find(|row| row["Name"] == node).unwrap();
+    assert_eq!((&listed(RICH)["Status"], &listed(OLD)["Status"]), (&"Paused".into(), &"Running".into()));
     assert_eq!(kubelet(OLD), "Running");
     let probes = fleet::probes(cluster);
     let probe = probes.iter().find(|probe| probe.node == RICH).unwrap();
