@@ -212,7 +212,6 @@ impl ClusterFile {
         };
         let (node, key) = match &error {
             SpecError::NoControlPlane => (None, NODES),
-            SpecError::PortTaken { node, .. } => (Some(node), "ports"),
             SpecError::NodeElsewhere { name, .. } | SpecError::DuplicateNode { name } => (Some(name), "name"),
             SpecError::StoppedControlPlane { node } => (Some(node), "state"),
             SpecError::Cores { node, .. } => (Some(node), "cpus"),
@@ -229,7 +228,7 @@ impl ClusterFile {
             SpecError::VersionAndBundle { node } => (Some(node), "bundle"),
             SpecError::OptionOfCluster { node, .. } => (Some(node), "extraConfig"),
             SpecError::MountTwice { node, .. } => (Some(node), "mounts"),
-            SpecError::PortTwice { node, .. } => (Some(node), "ports"),
+            SpecError::PortTwice { node, .. } | SpecError::PortTaken { node, .. } => (Some(node), "ports"),
             SpecError::Overlap { usage, other_usage, .. } => {
                 let is_given = self.place(None, of_network(usage)).is_some();
                 (None, of_network(if is_given { usage } else { other_usage }))

@@ -82,6 +82,7 @@ impl ClusterSpec {
     }
 
     /// As it can be given to others as a file, in which nodes have what `nodeDefaults` says and they do not.
+    #[must_use]
     pub fn exported(&self) -> Self {
         Self { node_defaults: self.node_defaults.above(&self.nodes), ..self.clone() }
     }
