@@ -2,7 +2,8 @@
 
 use super::etcd;
 use super::{refs, three, three_running};
-use crate::lab::{self, Cluster};
+use crate::faults::said;
+use crate::lab::{self, Cluster, PATIENCE, wait_until};
 use crate::nodes::fleet;
 
 /// The node is one of namespaces: what preflight says of its kernel is `flotilla doctor`'s business.
@@ -42,10 +43,16 @@ pub(super) fn a_control_plane_joins_by_plain_kubeadm(cluster: &Cluster) {
     let address = cluster.succeed(&["ip", "-n", &third]);
     reset(cluster, &third);
     etcd::assert_members(cluster, &[&first, &second]);
-    cluster.kubectl(&["delete", "node", &third]);
-
-    let upload = fleet::ssh(cluster, &first, "kubeadm init phase upload-certs --upload-certs 2>/dev/null");
-    let key = upload.lines().last().unwrap();
+    // It may have had the virtual address, which is on its way to another.
+    let forget = ["delete", "node", &third, "--ignore-not-found"];
+    wait_until("the API lets it go", PATIENCE, || cluster.try_kubectl(&forget));
+    let upload = ["ssh", "-n", &first, "--", "kubeadm init phase upload-certs --upload-certs 2>/dev/null"];
+    let uploaded = wait_until("the keys are uploaded", PATIENCE, || {
+        let uploaded = cluster.run(&upload);
+        if uploaded.status.success() { Ok(uploaded.stdout) } else { Err(said(&uploaded)) }
+    });
+    let uploaded = String::from_utf8(uploaded).unwrap();
+    let key = uploaded.lines().last().unwrap();
     let join = join_command(cluster);
     let address = address.trim();
     fleet::ssh(

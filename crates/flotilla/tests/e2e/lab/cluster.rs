@@ -105,10 +105,12 @@ impl Cluster {
         text_of(&args, &feed(&mut self.command(&args), yaml.as_bytes()))
     }
 
-    /// `kubectl wait --for=…`, with patience.
+    /// `kubectl wait --for=…`, with patience also for what is not there yet, and for an API that is silent for a moment.
+    #[track_caller]
     pub(crate) fn wait_for(&self, condition: &str, what: &[&str]) {
-        let (condition, limit) = (format!("--for={condition}"), format!("--timeout={}s", PATIENCE.as_secs()));
-        self.kubectl(&[&["wait", &condition, &limit], what].concat());
+        let condition = format!("--for={condition}");
+        let args = [&["wait", &condition, "--timeout=30s"], what].concat();
+        wait_until(&format!("{what:?} {condition}"), PATIENCE, || self.try_kubectl(&args));
     }
 
     /// A line for the node's shell, which must succeed. Gives what it printed, without the last line end.
@@ -196,6 +198,7 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
 }
 
 /// Waits until the question has an answer; what is still wrong in the end is told.
+#[track_caller]
 pub(crate) fn wait_until<T>(what: &str, limit: Duration, ask: impl FnMut() -> Result<T, String>) -> T {
     flotilla_linux::poll::until(limit, ask, |_| false)
         .unwrap_or_else(|error| panic!("{what}: still not so after {} s: {error}", limit.as_secs()))
