@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_linux::host::Cancel;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName, Role, WantedPower};
+use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep};
@@ -20,6 +20,7 @@ use crate::plan::{self, Action, Observed, Plan, PlannedStep};
 use crate::port::{
     Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member, Power,
 };
+use crate::quorum::{self, Quorum};
 use crate::store::ClusterStore;
 
 pub use retire::Leaving;
@@ -96,7 +97,7 @@ impl Engine<'_> {
             }
         }
         if control_planes().count() > 1 {
-            seen.members = self.members(cluster, &joined, machines).await;
+            seen.members = self.members(cluster, machines).await;
         }
         if let Some(members) = &seen.members {
             // One that etcd does not know any more has to join anew, whatever its machine says.
@@ -115,20 +116,20 @@ impl Engine<'_> {
         Ok(Observed { joined, ..seen })
     }
 
-    /// The members of etcd, asked of the first that knows them.
-    async fn members(
+    /// The members of etcd, as the control planes that are on know them: see [`quorum::ask`].
+    pub async fn members(
         &self,
         cluster: &Cluster,
-        joined: &BTreeSet<NodeName>,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Option<Vec<Member>> {
-        for node in cluster.spec.control_planes().filter(|node| joined.contains(&node.name)) {
-            let machine = machines.get(&node.name)?;
-            if let Ok(members) = self.bootstrapper.members(cluster, machine.as_ref()).await {
-                return Some(members);
+        let mut speakers = Vec::new();
+        for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
+            let is_on = machine.state().power == Power::On;
+            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await {
+                speakers.push(self.bootstrapper.members(cluster, machine.as_ref()));
             }
         }
-        None
+        quorum::ask(speakers, |members| Quorum::of(members)).await.ok()
     }
 
     /// The plan that `start` would do.
@@ -145,7 +146,7 @@ impl Engine<'_> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
-        let work = Work::on(cluster, machines).within(wait.limit);
+        let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit);
         if !plan.changes_something() && self.holds(&plan, &work).await {
             return Ok(Changed::No);
         }
@@ -171,8 +172,14 @@ impl Engine<'_> {
     }
 
     /// Ends what a `stop` that was killed has begun: a machine on its way down is of no use to `start`.
+    ///
+    /// Not that of a control plane beside others that are to run: it may be a member of etcd still, and has to retire
+    /// before it is turned off.
     pub async fn finish_stop(&self, cluster: &Cluster) -> Result<(), EngineError> {
-        for node in cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped) {
+        let control_plane_runs = cluster.spec.control_planes().any(|node| node.power == WantedPower::Running);
+        let may_stop = |node: &&NodeSpec| node.role == Role::Worker || !control_plane_runs;
+        let stopped = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
+        for node in stopped.filter(may_stop) {
             self.driver.stop(cluster.name(), &node.name).await?;
         }
         Ok(())
@@ -220,7 +227,7 @@ impl Engine<'_> {
         let why = (Leaving::Stopped, force);
         let retiring = self.retiring_or_forced(cluster, &observed, &control_planes, why)?;
         let plan = plan::stop_nodes(&observed, nodes, &retiring);
-        let work = Work::on(cluster, machines);
+        let work = Work::on(cluster, machines).knowing(&observed);
         let changed = self.apply(&plan, &work).await?;
         self.publish_anew(&retiring, &work).await?;
         for node in workers.iter().filter(|node| observed.is_on(node)) {
@@ -306,7 +313,7 @@ impl Engine<'_> {
         }
         let why = (Leaving::Deleted, drain.force);
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, why)?;
-        let work = Work::on(cluster, machines);
+        let work = Work::on(cluster, machines).knowing(&observed);
         let removed = self.apply(&plan::remove_nodes(nodes, &retiring, drain, reachable), &work).await;
         if removed.is_ok() {
             self.publish_anew(&retiring, &work).await?;

@@ -42,6 +42,31 @@ impl Quorum {
     }
 }
 
+/// Asks the members themselves how many are up, one after the other. One that sees a majority is believed. One that sees
+/// none may be cut off from the others: then all are asked, and who sees most is believed.
+pub async fn ask<T, E, F>(
+    speakers: impl IntoIterator<Item = F>,
+    quorum: impl Fn(&T) -> Quorum,
+) -> Result<T, Option<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut best: Option<T> = None;
+    let mut failure = None;
+    for speaker in speakers {
+        match speaker.await {
+            Ok(answer) if quorum(&answer).holds() => return Ok(answer),
+            Ok(answer) => {
+                if best.as_ref().is_none_or(|best| quorum(best).up < quorum(&answer).up) {
+                    best = Some(answer);
+                }
+            }
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    best.ok_or(failure)
+}
+
 impl Member {
     /// Whether it is that node's. One that never started has no name yet.
     pub fn is_of(&self, node: &Node) -> bool {

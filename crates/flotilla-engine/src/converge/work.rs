@@ -1,6 +1,6 @@
 //! What steps share while a plan is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,31 +8,49 @@ use flotilla_spec::{ClusterName, NodeName, WantedPower};
 
 use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
-use crate::port::{Bootstrapper, Machine, Power};
+use crate::plan::Observed;
+use crate::port::{Bootstrapper, Machine, Member, Power};
 
 pub(super) struct Work<'a> {
     pub(super) name: &'a ClusterName,
     pub(super) cluster: Option<&'a Cluster>,
     pub(super) limit: Duration,
     machines: Mutex<BTreeMap<NodeName, Arc<dyn Machine>>>,
+    /// The control planes whose etcd was seen to be down by the others: they may be cut off.
+    unheard: BTreeSet<NodeName>,
 }
 
 impl<'a> Work<'a> {
     /// Something that has no time limit of its own.
     pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
         let (name, limit) = (cluster.name(), Duration::MAX);
-        Self { name, cluster: Some(cluster), limit, machines: Mutex::new(machines) }
+        let (machines, unheard) = (Mutex::new(machines), BTreeSet::new());
+        Self { name, cluster: Some(cluster), limit, machines, unheard }
+    }
+
+    /// The same with what was seen of etcd.
+    pub(super) fn knowing(self, observed: &Observed) -> Self {
+        let down = observed.members.iter().flatten().filter(|member| !member.up);
+        let node_of = |member: &Member| self.cluster?.nodes().find(|node| member.is_of(node));
+        let unheard = down.filter_map(node_of).map(|node| node.spec.name).collect();
+        Self { unheard, ..self }
     }
 
     /// Something that needs no more of a cluster than its name.
     pub(super) fn of(name: &'a ClusterName) -> Self {
-        Self { name, cluster: None, limit: Duration::MAX, machines: Mutex::default() }
+        Self {
+            name,
+            cluster: None,
+            limit: Duration::MAX,
+            machines: Mutex::default(),
+            unheard: BTreeSet::new(),
+        }
     }
 
     /// The same with another time limit.
     pub(super) fn within(&self, limit: Duration) -> Self {
         let machines = Mutex::new(self.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        Self { limit, machines, ..*self }
+        Self { limit, machines, unheard: self.unheard.clone(), ..*self }
     }
 
     pub(super) fn cluster(&self) -> Result<&'a Cluster, EngineError> {
@@ -84,15 +102,18 @@ impl<'a> Work<'a> {
         others.filter_map(|node| self.machine_on(&node.name)).collect()
     }
 
-    /// The machine through which the others are spoken of: of the first control plane that is on and a member. One that
-    /// is to leave cannot speak for itself.
+    /// The machine through which the others are spoken of: of the first control plane that is on and a member, and that the
+    /// others hear if any of them is heard. One that is to leave cannot speak for itself.
     pub(super) async fn speaker(
         &self,
         bootstrapper: &dyn Bootstrapper,
         leaving: Option<&NodeName>,
     ) -> Result<(&'a Cluster, Arc<dyn Machine>), EngineError> {
         let cluster = self.cluster()?;
-        for node in cluster.spec.control_planes().filter(|node| Some(&node.name) != leaving) {
+        let mut speakers: Vec<_> = cluster.spec.control_planes().collect();
+        speakers.retain(|node| Some(&node.name) != leaving);
+        speakers.sort_by_key(|node| self.unheard.contains(&node.name));
+        for node in speakers {
             let Some(machine) = self.machine_on(&node.name) else { continue };
             if bootstrapper.has_joined(machine.as_ref()).await {
                 return Ok((cluster, machine));

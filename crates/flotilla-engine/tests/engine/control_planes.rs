@@ -226,3 +226,53 @@ async fn in_a_stopped_cluster_none_can_be_deleted_and_all_are_stopped_already() 
     world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap();
     assert_eq!(world.engine().stop_nodes(&world.cluster, &second, false).await.unwrap(), Changed::No);
 }
+
+#[tokio::test]
+async fn who_is_cut_off_is_not_believed_and_does_not_speak_for_the_others() {
+    let world = World::running_of(with_control_planes()).await;
+    let [first, second] = names(["demo", "demo-m02"]);
+    world.bootstrapper.cut_off(&first);
+    let observed = world.engine().observe(&world.cluster).await.unwrap();
+    let up: Vec<_> = observed.members.iter().flatten().map(|member| member.up).collect();
+    assert_eq!(up, [false, true, true], "the primary itself sees one of three");
+    // What the primary would not let go, and could not.
+    let refused = world.engine().can_spare(&world.cluster, &[second.clone()], Leaving::Stopped).await;
+    assert_eq!(refused.unwrap_err().to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    let first = [first];
+    world.engine().can_spare(&world.cluster, &first, Leaving::Deleted).await.unwrap();
+    world.calls.take();
+    // Also while it is still the first in the list.
+    world.engine().remove_nodes(&world.cluster, &first, DRAIN).await.unwrap();
+    assert!(world.calls.take().contains(&"leave demo by demo-m02".to_owned()));
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
+}
+
+#[tokio::test]
+async fn a_control_plane_joins_by_one_that_is_not_cut_off() {
+    let world = World::running_of(with_control_planes()).await;
+    let [first, third] = names(["demo", "demo-m03"]);
+    world.driver.lose_power(world.name(), &third);
+    world.bootstrapper.cut_off(&first);
+    world.start().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_control_plane_whose_stop_was_killed_is_not_turned_off_as_a_member() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let [first, second, worker] = names(["demo", "demo-m02", "demo-m04"]);
+    // Wanted stopped, and killed before it could retire.
+    want_stopped(&mut world, &[second.clone(), worker.clone()]);
+    world.engine().finish_stop(&world.cluster).await.unwrap();
+    let machines = world.found().await.machines;
+    assert_eq!(machines[&second].power, Power::On, "it is a member");
+    assert_eq!(machines[&worker].power, Power::Off);
+    world.engine().stop_nodes(&world.cluster, &[second.clone()], false).await.unwrap();
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
+    assert_eq!(world.found().await.machines[&second].power, Power::Off);
+    // Of a cluster that stops as a whole nobody retires.
+    for node in &mut world.cluster.spec.nodes {
+        node.power = WantedPower::Stopped;
+    }
+    world.engine().finish_stop(&world.cluster).await.unwrap();
+    assert_eq!(world.found().await.machines[&first].power, Power::Off);
+}

@@ -34,6 +34,8 @@ pub struct FakeBootstrapper {
     etcd: Mutex<BTreeMap<ClusterName, Vec<Member>>>,
     /// Nodes that somebody took off the cluster's list.
     unlisted: Mutex<BTreeSet<NodeName>>,
+    /// Nodes that see nobody, and that nobody sees.
+    cut_off: Mutex<BTreeSet<String>>,
 }
 
 impl FakeBootstrapper {
@@ -55,6 +57,20 @@ impl FakeBootstrapper {
 
     fn unlisted(&self) -> MutexGuard<'_, BTreeSet<NodeName>> {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cuts a node off from all others: its etcd sees only itself, and can change nothing.
+    pub fn cut_off(&self, node: &NodeName) {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_string());
+    }
+
+    fn is_cut_off(&self, node: &str) -> bool {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
+    }
+
+    /// Makes a stranger a member of etcd.
+    pub fn add_stranger(&self, cluster: &ClusterName, member: Member) {
+        self.etcd().entry(cluster.clone()).or_default().push(member);
     }
 
     /// The names of etcd's members.
@@ -172,6 +188,9 @@ impl Bootstrapper for FakeBootstrapper {
         if state(primary).await.unwrap_or(KubernetesState::Silent) != KubernetesState::Complete {
             return Err(timed_out("the API's answer to a node that joins"));
         }
+        if self.is_cut_off(primary.name().as_ref()) {
+            return Err(timed_out("etcd's answer by a node that is cut off"));
+        }
         if node.spec.role == Role::ControlPlane {
             self.add_member(cluster, node);
             mark(machine, ADMIN).await?;
@@ -196,6 +215,9 @@ impl Bootstrapper for FakeBootstrapper {
         if state(speaker).await.unwrap_or(KubernetesState::Silent) == KubernetesState::Silent {
             return Err(timed_out("the API's answer to a node that leaves"));
         }
+        if self.is_cut_off(speaker.name().as_ref()) {
+            return Err(timed_out("etcd's answer by a node that is cut off"));
+        }
         if let Some(members) = self.etcd().get_mut(cluster.name()) {
             members.retain(|member| member.name != node.spec.name.as_ref());
         }
@@ -209,9 +231,13 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(call.end()?)
     }
 
-    async fn members(&self, cluster: &Cluster, _: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+    async fn members(&self, cluster: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
         let call = self.calls.begin("members".to_owned()).await?;
-        let members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
+        let mut members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
+        let speaker = speaker.name().as_ref();
+        for member in members.iter_mut().filter(|member| member.name != speaker) {
+            member.up &= !self.is_cut_off(speaker) && !self.is_cut_off(&member.name);
+        }
         call.end()?;
         Ok(members)
     }
