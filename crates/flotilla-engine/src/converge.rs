@@ -462,6 +462,11 @@ impl Engine<'_> {
                 self.bootstrapper.leave(cluster, &node, machine.as_deref(), speaker.as_ref()).await?;
                 Ok(Outcome::Done)
             }
+            Action::Expel(stranger) => {
+                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+                self.bootstrapper.expel(cluster, stranger, speaker.as_ref()).await?;
+                Ok(Outcome::Done)
+            }
             Action::Leave(node) => {
                 let (cluster, speaker) = work.speaker(self.bootstrapper, Some(node)).await?;
                 self.bootstrapper.forget(cluster, node, speaker.as_ref()).await?;

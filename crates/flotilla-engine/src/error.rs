@@ -23,8 +23,8 @@ pub enum EngineError {
     NoNode { cluster: ClusterName, node: String },
     #[error("node {node} is not running")]
     NotRunning { cluster: ClusterName, node: NodeName },
-    #[error("cluster {cluster} would have no control plane left")]
-    LastControlPlane { cluster: ClusterName },
+    #[error("{going} of {going} control planes would be deleted: cluster {cluster} would have none left")]
+    LastControlPlane { cluster: ClusterName, going: usize },
     #[error(
         "{up} of {total} members {} up; {doing} {nodes} leaves {left}",
         if *.up == 1 { "is" } else { "are" }

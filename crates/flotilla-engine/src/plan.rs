@@ -69,6 +69,8 @@ pub enum Action {
     Stop(NodeName),
     /// Out of the control plane: it is no member of etcd any more.
     Retire(NodeName),
+    /// Out of etcd: a member that no node has.
+    Expel(Member),
     /// Out of the cluster's list.
     Leave(NodeName),
     RemoveMachine(NodeName),
@@ -171,7 +173,7 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         let title = "setting up the cluster: DNS, proxy, controllers, scheduler".to_owned();
         ready.push(Some(plan.add(Action::Complete(first.clone()), title, &[machine, api], 900)));
     }
-    let cluster_is_up = ready.clone();
+    let mut cluster_is_up = ready.clone();
     let joining: Vec<_> =
         to_run(cluster).filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
     // Nodes that run while others come have to be told, also if a killed command brought the others.
@@ -182,6 +184,15 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
             plan.add(Action::Routes, "telling the nodes the way to each other".to_owned(), &after, 30)
         });
     ready.push(routes);
+    // Deleted by force while there was no majority to let it go: it only costs votes.
+    let is_known = |member: &Member| cluster.nodes().any(|node| member.is_of(&node));
+    let strangers = observed.members.iter().flatten().filter(|member| !member.up && !is_known(member));
+    for stranger in strangers {
+        let title = format!("taking {} out of etcd, which no node has", stranger.name);
+        let expelled = plan.add(Action::Expel(stranger.clone()), title, &cluster_is_up, 500);
+        cluster_is_up.push(Some(expelled));
+        ready.push(Some(expelled));
+    }
     for node in joining {
         let mut after = cluster_is_up.clone();
         after.push(machines.get(&node.name).copied());
@@ -328,6 +339,7 @@ fn name_of(action: &Action) -> String {
         Action::Relabel(node, _) => format!("labels/{node}"),
         Action::Drain(node, _) => format!("drain/{node}"),
         Action::Retire(node) => format!("retire/{node}"),
+        Action::Expel(member) => format!("expel/{:x}", member.id),
         Action::Leave(node) => format!("leave/{node}"),
         Action::RemoveMachine(node) => format!("remove/{node}"),
         Action::StartApi(node) => format!("api/{node}"),

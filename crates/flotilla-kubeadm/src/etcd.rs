@@ -16,17 +16,17 @@ mod restore;
 mod snapshot;
 
 pub use restore::Source;
-pub(crate) use restore::restore;
+pub(crate) use restore::{finish as finish_restore, restore};
 pub use snapshot::{Snapshot, save_snapshot};
 
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 const CLIENT_PORT: u16 = 2379;
 /// Where members speak to each other.
 pub(crate) const PEER_PORT: u16 = 2380;
-/// A member that is up answers in milliseconds: it is on this host.
-const ANSWER: &str = "1s";
-/// etcd takes a member out only when the others have known each other for five seconds.
-const REMOVAL: Duration = Duration::from_mins(1);
+/// A member that is up answers in milliseconds: it is on this host. Only that may be busy.
+const ANSWER: &str = "3s";
+/// For what the members have to agree on. They let one go only when they have known each other for five seconds.
+const AGREEMENT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(300);
 
 /// A member with what it says of itself.
@@ -46,7 +46,7 @@ pub struct MemberStatus {
 
 /// The members, asked of the one in this machine, and each for its own state. None of them is waited for.
 pub async fn status(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
-    let members = list(speaker).await?;
+    let members = list(speaker, View::ItsOwn).await?;
     let asked = members.into_iter().map(|member| async move {
         let answer = tell(speaker, member.address, &["endpoint", "status"]).await;
         let status = answer.ok().and_then(|text| parse::<Vec<Endpoint>>(&text).ok()?.pop());
@@ -60,23 +60,46 @@ pub(crate) async fn members(speaker: &dyn Machine) -> Result<Vec<Member>, Bootst
     Ok(status(speaker).await?.into_iter().map(|status| status.member).collect())
 }
 
-/// Whether a node's etcd is one of the members.
-pub(crate) async fn has_member(speaker: &dyn Machine, node: &Node) -> Result<bool, BootstrapError> {
-    Ok(list(speaker).await?.iter().any(|member| member.is_of(node)))
+/// Whether a node's etcd is one of the members, which is for all of them to say: one that is none is made anew.
+pub(crate) async fn has_member(
+    speaker: &dyn Machine,
+    node: &Node,
+    cancelled: &Cancelled,
+) -> Result<bool, BootstrapError> {
+    let patience = Patience::new("etcd's agreement on its members", AGREEMENT, cancelled);
+    Ok(agreed_list(speaker, &patience).await?.iter().any(|member| member.is_of(node)))
 }
 
-/// Takes out every member that is known by this name or this address. If one of them leads, another does so first: the
-/// rest would otherwise notice its end only after a second.
+/// Takes out every member that is known by this name or this address.
 pub(crate) async fn remove_member(
     speaker: &dyn Machine,
     name: &str,
     address: Ipv4Addr,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new(format!("the removal of {name} from etcd"), REMOVAL, cancelled);
+    let is_it = |member: &Member| member.address == address || member.name == name;
+    remove(speaker, name, is_it, cancelled).await
+}
+
+/// Takes out a member that no node of the cluster has.
+pub(crate) async fn expel(
+    speaker: &dyn Machine,
+    stranger: &Member,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    remove(speaker, &stranger.name, |member| member.id == stranger.id, cancelled).await
+}
+
+/// If one of those that go leads, another does so first: the rest would otherwise notice its end only after a second.
+async fn remove(
+    speaker: &dyn Machine,
+    name: &str,
+    is_it: impl Fn(&Member) -> bool,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let patience = Patience::new(format!("the removal of {name} from etcd"), AGREEMENT, cancelled);
     loop {
-        let members = list(speaker).await?;
-        let is_it = |member: &Member| member.address == address || member.name == name;
+        let members = agreed_list(speaker, &patience).await?;
         let Some(leaving) = members.iter().find(|member| is_it(member)) else { return Ok(()) };
         let heir = members.iter().find(|member| !is_it(member) && !member.learner && !member.name.is_empty());
         if let Some(heir) = heir {
@@ -98,7 +121,7 @@ pub(crate) async fn wait_until_healthy(
     speaker: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new("etcd's agreement", REMOVAL, cancelled);
+    let patience = Patience::new("etcd's agreement", AGREEMENT, cancelled);
     loop {
         match tell(speaker, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
             Ok(_) => return Ok(()),
@@ -108,9 +131,34 @@ pub(crate) async fn wait_until_healthy(
     }
 }
 
-/// The members as the one in this machine knows them, also while they cannot agree. Nobody is asked whether it is up.
-async fn list(speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
-    let list = tell(speaker, Ipv4Addr::LOCALHOST, &["member", "list", "--consistency=s"]).await;
+/// Whose word on the members is taken.
+#[derive(Clone, Copy)]
+enum View {
+    /// That of the one which is asked, also while they cannot agree.
+    ItsOwn,
+    /// That of a majority.
+    Agreed,
+}
+
+/// The members as most of them know them, as soon as they can be asked.
+async fn agreed_list(speaker: &dyn Machine, patience: &Patience) -> Result<Vec<Member>, BootstrapError> {
+    loop {
+        match list(speaker, View::Agreed).await {
+            Err(BootstrapError::Node { source: ExecError::Failed { tail, .. }, .. }) => {
+                patience.pause(POLL, &tail).await?;
+            }
+            listed => return listed,
+        }
+    }
+}
+
+/// The members. Nobody is asked whether it is up.
+async fn list(speaker: &dyn Machine, view: View) -> Result<Vec<Member>, BootstrapError> {
+    let consistency = match view {
+        View::ItsOwn => "--consistency=s",
+        View::Agreed => "--consistency=l",
+    };
+    let list = tell(speaker, Ipv4Addr::LOCALHOST, &["member", "list", consistency]).await;
     let text = list.map_err(in_node("ask for etcd's members", speaker))?;
     parse_list(&text).map_err(|source| BootstrapError::Api {
         action: "read the list of etcd's members".to_owned(),

@@ -49,7 +49,7 @@ pub(crate) async fn join(
     let credentials = credentials::require(primary).await?;
     let client = api::client(cluster, &credentials, PATIENT).await?;
     // A control plane may have been given up while it was off.
-    let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node).await?;
+    let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
     if is_listed && marks::has_joined(machine).await {
         if is_registered(&client, node).await? {
             drain::admit(&client, node.spec.name.as_ref()).await?;

@@ -80,13 +80,14 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a
 /// member of etcd and may not answer.
 pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let marks = marks::MEMBER.join(" ");
-    let script = format!(
-        "rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf
-         kubeadm reset --force --cri-socket {CRI_SOCKET} && rm -rf /var/lib/etcd/member && rm -f {FOUNDING}"
-    );
-    let reset = Cmd { limit: Some(RESET), ..Cmd::sh(script) };
-    run(machine, "reset the control plane", reset).await.map(drop)
+    let (action, marks) = ("reset the control plane", marks::MEMBER.join(" "));
+    let marks = format!("rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf");
+    run(machine, action, Cmd::sh(marks)).await?;
+    // Without a shell around it, which would end with us and leave it at work.
+    let reset = Cmd::new(["kubeadm", "reset", "--force", "--cri-socket", CRI_SOCKET]);
+    run(machine, action, Cmd { limit: Some(RESET), ..reset }).await?;
+    let rest = format!("rm -rf /var/lib/etcd/member && rm -f {FOUNDING}");
+    run(machine, action, Cmd::sh(rest)).await.map(drop)
 }
 
 async fn wait_for_answer(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {

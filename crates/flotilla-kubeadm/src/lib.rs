@@ -95,6 +95,16 @@ impl Kubeadm {
     ) -> Result<Snapshot, BootstrapError> {
         etcd::restore(cluster, node, machine, others, source, &self.cancelled).await
     }
+
+    /// Does the last part of a [`Kubeadm::restore`] that was killed after etcd had begun anew in `machine`.
+    pub async fn finish_restore(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
+    ) -> Result<(), BootstrapError> {
+        etcd::finish_restore(cluster, machine, others, &self.cancelled).await
+    }
 }
 
 impl std::fmt::Debug for Kubeadm {
@@ -158,6 +168,15 @@ impl Bootstrapper for Kubeadm {
 
     async fn members(&self, _: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
         etcd::members(speaker).await
+    }
+
+    async fn expel(
+        &self,
+        _: &Cluster,
+        stranger: &Member,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        etcd::expel(speaker, stranger, &self.cancelled).await
     }
 
     async fn mark_stopped(

@@ -15,8 +15,8 @@ use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
 use crate::phase::run;
 use crate::{cni, corefile, credentials, mirror, namespace};
 
-/// A look at a cluster takes no longer.
-const LOOK: Duration = Duration::from_secs(1);
+/// A look at a cluster takes no longer, not on a busy host either. One whose API is dead is known after [`QUICK`].
+const LOOK: Duration = Duration::from_secs(3);
 
 pub(crate) const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
@@ -197,7 +197,7 @@ fn part_of_a_node(word: &str) -> Option<Part> {
     }
 }
 
-/// How far the control plane is, within a second. A failure to look is a finding, too.
+/// How far the control plane is, within seconds. A failure to look is a finding, too.
 pub(crate) async fn observe(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
     match machine.exec().get(PAUSED).await {
         Ok(Some(_)) => return KubernetesState::Paused,

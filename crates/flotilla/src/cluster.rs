@@ -110,6 +110,17 @@ impl<'a> Cx<'a> {
         Ok(restored.map_err(EngineError::from)?)
     }
 
+    /// Does the last part of it, where that was killed: see [`Kubeadm::finish_restore`].
+    pub(crate) fn finish_restore(
+        &self,
+        cluster: &Cluster,
+        machine: &dyn Machine,
+        others: &[Arc<dyn Machine>],
+    ) -> Result<(), Failure> {
+        let finished = self.wait(self.bootstrapper.finish_restore(cluster, machine, others));
+        Ok(finished.map_err(EngineError::from)?)
+    }
+
     /// What the host lacks, and what is well.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         self.wait(self.driver.examine())

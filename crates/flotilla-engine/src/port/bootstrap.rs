@@ -194,6 +194,14 @@ pub trait Bootstrapper: Send + Sync {
     /// The members of etcd, asked of the one in this machine. Never waits long, not for those that are down either.
     async fn members(&self, cluster: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError>;
 
+    /// Takes a member out of etcd that no node of the cluster has. One that is none any more is a success.
+    async fn expel(
+        &self,
+        cluster: &Cluster,
+        stranger: &Member,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError>;
+
     /// Says of a node whose machine was turned off that it is `NotReady`, so that nobody has to wait for its silence to
     /// be noticed. One that is not in the cluster's list is a success.
     async fn mark_stopped(

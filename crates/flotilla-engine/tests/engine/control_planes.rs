@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flotilla_engine::converge::Leaving;
-use flotilla_engine::port::{Changed, Drain, Power};
+use flotilla_engine::port::{Changed, Drain, Member, Power};
 use flotilla_engine::{EngineError, Event};
 use flotilla_spec::{NodeName, WantedPower};
 use flotilla_testkit::fake::When;
@@ -275,4 +275,18 @@ async fn a_control_plane_whose_stop_was_killed_is_not_turned_off_as_a_member() {
     }
     world.engine().finish_stop(&world.cluster).await.unwrap();
     assert_eq!(world.found().await.machines[&first].power, Power::Off);
+}
+
+#[tokio::test]
+async fn a_dead_member_that_no_node_has_is_taken_out_by_the_next_start() {
+    let world = World::running_of(with_control_planes()).await;
+    let (name, address) = ("gone".to_owned(), "10.213.0.99".parse().unwrap());
+    let stranger = Member { name, id: 99, address, up: false, learner: false };
+    world.bootstrapper.add_stranger(world.name(), Member { up: true, ..stranger.clone() });
+    assert_eq!(world.start().await.unwrap(), Changed::No, "one that is up is somebody's");
+    world.bootstrapper.set_up(world.name(), &"gone".parse().unwrap(), false);
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert!(world.calls.take().contains(&"expel gone by demo".to_owned()));
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m02", "demo-m03"]);
+    assert_eq!(world.start().await.unwrap(), Changed::No);
 }

@@ -62,7 +62,7 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoCluster(demo()),
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
         EngineError::NotRunning { cluster: demo(), node: "demo".parse().unwrap() },
-        EngineError::LastControlPlane { cluster: demo() },
+        EngineError::LastControlPlane { cluster: demo(), going: 1 },
         majority(2, 3),
         majority(1, 1),
         EngineError::MajorityUnknown { cluster: demo() },
@@ -115,7 +115,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     85 GUEST_NO_CLUSTER: there is no cluster demo
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo is not running
-    81 GUEST_LAST_CONTROL_PLANE: cluster demo would have no control plane left
+    81 GUEST_LAST_CONTROL_PLANE: 1 of 1 control planes would be deleted: cluster demo would have none left
     81 GUEST_MAJORITY: 2 of 3 members are up; stopping demo-m02 leaves 1
     81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
     81 GUEST_MAJORITY: etcd does not answer: how many of its members are up is not known

@@ -78,14 +78,24 @@ pub(crate) async fn restore(
     try_join_all(every.map(silence)).await?;
     try_join_all(others.iter().map(|other| leave::clear(other.as_ref()))).await?;
     run(machine, "exchange etcd's data", Cmd::sh(exchange())).await?;
+    finish(cluster, machine, others, cancelled).await?;
+    Ok(found)
+}
+
+/// Brings the API back once etcd has begun anew in `machine`, and tells it what has changed since it was there last.
+pub(crate) async fn finish(
+    cluster: &Cluster,
+    machine: &dyn Machine,
+    others: &[Arc<dyn Machine>],
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
     let client = init::restart(cluster, machine, cancelled).await?;
     for other in others {
         // The data is of a time when they were there.
         mirror::forget(&client, other.name().as_ref()).await?;
         stopped::mark(&client, other.name().as_ref()).await?;
     }
-    forget_strangers(&client, cluster).await?;
-    Ok(found)
+    forget_strangers(&client, cluster).await
 }
 
 /// Takes nodes off the list that have been removed since the snapshot was made.
@@ -124,12 +134,14 @@ async fn prepare(
     flag: &str,
 ) -> Result<Snapshot, BootstrapError> {
     let (name, peer) = (&node.spec.name, format!("https://{}:{PEER_PORT}", node.address));
+    run(machine, "make room for the snapshot", Cmd::new(["rm", "-rf", RESTORED])).await?;
     let words = format!(
-        "rm -rf {RESTORED} && etcdutl snapshot restore {path} --data-dir={RESTORED} --name={name} \
-         --initial-cluster={name}={peer} --initial-advertise-peer-urls={peer} {BUMP} --mark-compacted {flag}"
+        "etcdutl snapshot restore {path} --data-dir={RESTORED} --name={name} --initial-cluster={name}={peer} \
+         --initial-advertise-peer-urls={peer} {BUMP} --mark-compacted {flag}"
     );
-    let restored =
-        run(machine, "read the snapshot", Cmd { limit: Some(LIMIT), ..Cmd::sh(words) }).await.map(drop);
+    // Without a shell around it, which would end with us and leave it at work.
+    let restore = Cmd { limit: Some(LIMIT), ..Cmd::new(words.split_whitespace()) };
+    let restored = run(machine, "read the snapshot", restore).await.map(drop);
     match restored {
         // Its last words are a trace that helps nobody.
         Err(BootstrapError::Node { source: ExecError::Failed { .. }, .. }) => Err(BootstrapError::Api {
@@ -211,7 +223,7 @@ mod tests {
         let machine = FakeMachine::new(&[], &[("snapshot status", Ok(state))]);
         let found = prepare(&primary(), &machine, "/tmp/x.db", "").await.unwrap();
         assert_eq!(found, Snapshot { revision: 7, keys: 404, bytes: 1_753_088 });
-        assert!(machine.log()[0].contains("--initial-cluster=demo=https://10.213.0.2:2380 "));
+        assert!(machine.log()[1].contains("--initial-cluster=demo=https://10.213.0.2:2380 "));
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ const ALONE: &str =
     r#"{"members":[{"ID":10756254964881169537,"name":"demo","peerURLs":["https://10.213.0.2:2380"]}]}"#;
 const STATUS: &str = r#"[{"Endpoint":"https://10.213.0.2:2379","Status":{"header":{"member_id":10756254964881169537},"version":"3.7.0","dbSize":1454080,"leader":10756254964881169537,"raftIndex":1228}}]"#;
 
-const LISTING: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member list --consistency=s";
+const LISTING: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member list --consistency=l";
 const REMOVAL_OF_M02: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member remove ae31d3fad14858c8";
 
 fn never() -> Cancelled {
@@ -76,6 +76,36 @@ async fn etcd_may_want_to_wait_before_it_lets_a_member_go() {
     let machine = FakeMachine::new(&[], &script);
     remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
     assert_eq!(machine.log().iter().filter(|line| *line == REMOVAL_OF_M02).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_a_member_is_asked_until_a_majority_says_so() {
+    let cluster = flotilla_testkit::fake::cluster("10.213.0.0/24");
+    let script = [("member list", Err("etcdserver: request timed out")), ("member list", Ok(ALONE))];
+    let machine = FakeMachine::new(&[], &script);
+    assert!(has_member(&machine, &cluster.primary().unwrap(), &never()).await.unwrap());
+    assert_eq!(machine.log(), [LISTING, LISTING]);
+    let script = vec![("member list", Err("etcdserver: request timed out")); 1000];
+    let machine = FakeMachine::new(&[], &script);
+    let error = has_member(&machine, &cluster.primary().unwrap(), &never()).await.unwrap_err();
+    assert!(matches!(error, BootstrapError::TimedOut { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_come_at_once_is_asked_for_again() {
+    let script = [("member list", Err("etcdserver: request timed out")), ("member list", Ok(ALONE))];
+    let machine = FakeMachine::new(&[], &script);
+    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    assert_eq!(machine.log(), [LISTING, LISTING]);
+}
+
+#[tokio::test]
+async fn a_stranger_is_known_by_its_number_alone() {
+    let machine = FakeMachine::new(&[], &[("member list", Ok(LIST)), ("member list", Ok(ALONE))]);
+    let (name, id, address) = (String::new(), 12_552_046_710_664_747_208, Ipv4Addr::new(10, 213, 0, 2));
+    let stranger = Member { name, id, address, up: false, learner: true };
+    expel(&machine, &stranger, &never()).await.unwrap();
+    assert!(machine.log().contains(&REMOVAL_OF_M02.to_owned()), "{:#?}", machine.log());
 }
 
 #[tokio::test(start_paused = true)]

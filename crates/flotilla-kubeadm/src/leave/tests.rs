@@ -50,7 +50,8 @@ async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
     leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.unwrap();
     let log = machine.log();
     assert!(log[0].contains("systemctl stop keepalived"), "the address is given up first: {log:#?}");
-    assert!(log[1].contains("kubeadm reset --force"), "{log:#?}");
+    assert!(log[1].contains(JOINED), "its marks go first: {log:#?}");
+    assert!(log[2].starts_with("kubeadm reset --force"), "no shell outlives us: {log:#?}");
     assert!(speaker.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", speaker.log());
     let ready = &api.object(NODE).unwrap()["status"]["conditions"][0];
     assert_eq!(ready["status"], "False");

@@ -242,6 +242,19 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(members)
     }
 
+    async fn expel(
+        &self,
+        cluster: &Cluster,
+        stranger: &Member,
+        speaker: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        let call = self.calls.begin(format!("expel {} by {}", stranger.name, speaker.name())).await?;
+        if let Some(members) = self.etcd().get_mut(cluster.name()) {
+            members.retain(|member| member.id != stranger.id);
+        }
+        Ok(call.end()?)
+    }
+
     async fn mark_stopped(
         &self,
         _: &Cluster,

@@ -38,7 +38,10 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
     let quorum = survivors.status.as_ref().map(Status::quorum);
     let (name, done) = match quorum {
         // A killed command of ours has come that far.
-        Some(Quorum { total: 1, up: 1 }) if others => (survivors.best().node.spec.name.clone(), None),
+        Some(Quorum { total: 1, up: 1 }) if others => {
+            renewal::finish(cx, &cluster, survivors.best(), &there)?;
+            (survivors.best().node.spec.name.clone(), None)
+        }
         Some(quorum) if quorum.holds() => {
             return Err(EtcdError::HasMajority { cluster: cx.name.clone(), quorum }.into());
         }

@@ -5,6 +5,7 @@ mod shape;
 
 use std::process::ExitCode;
 
+use flotilla_engine::cluster::API_PORT;
 use flotilla_engine::explain::profile_flag;
 use flotilla_engine::port::{Cmd, KubernetesState, Machine, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
@@ -37,7 +38,9 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         nodes.push(status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?);
     }
-    let etcd = etcd::status_of(cx, &cluster, &machines);
+    // The only one that does not run cannot be asked, and would be waited for.
+    let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);
+    let etcd = is_asked.then(|| etcd::status_of(cx, &cluster, &machines)).flatten();
     let bits = nodes.iter().fold(0, |bits, node| bits | node.exit_bits());
     if cx.screen.is_json() {
         match (args.layout, nodes.as_slice()) {
@@ -54,8 +57,6 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
     for node in &nodes {
         match &args.format {
             Some(template) => cx.screen.line(&fill_in(template, node)?),
-            // A cluster of one node looks as minikube's does.
-            None if cluster.spec.nodes.len() == 1 => cx.screen.line(&node.text()),
             None => cx.screen.line(&node.full_text(cluster.virtual_ip())),
         }
     }
@@ -85,9 +86,10 @@ fn status_of(
     }
     let address = cluster.virtual_ip().to_string();
     let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]);
-    let (state, kubelet, access, held) = cx.wait(async {
+    let (state, serves, kubelet, access, held) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
+            machine.exec().run(own_api()),
             machine.exec().run(kubelet),
             engine.bootstrapper.access(cluster, machine),
             machine.exec().run(holds),
@@ -98,6 +100,8 @@ fn status_of(
     status.api_server = match state {
         KubernetesState::Silent => "Stopped",
         KubernetesState::Paused => "Paused",
+        // Where there are several it is another one that may have answered.
+        _ if serves.is_err() && cluster.spec.control_planes().count() > 1 => "Stopped",
         KubernetesState::Partial | KubernetesState::Complete => "Running",
     };
     let is_configured = match access? {
@@ -111,4 +115,10 @@ fn status_of(
     };
     status.kubeconfig = if is_configured { "Configured" } else { "Misconfigured" };
     Ok(status)
+}
+
+/// Asks a control plane's own API server whether it lives, as keepalived does.
+fn own_api() -> Cmd {
+    let url = format!("https://127.0.0.1:{API_PORT}/livez");
+    Cmd::new(["curl", "--silent", "--fail", "--insecure", "--max-time", "2", "--output", "/dev/null", &url])
 }

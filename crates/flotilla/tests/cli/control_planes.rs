@@ -73,7 +73,7 @@ fn nobody_leaves_a_control_plane_that_cannot_be_asked() {
     status: 81
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_LAST_CONTROL_PLANE]: cluster demo would have no control plane left
+    error[GUEST_LAST_CONTROL_PLANE]: 3 of 3 control planes would be deleted: cluster demo would have none left
     hint: `flotilla delete` removes the whole cluster
     ");
     let stopped = home.run(["node", "stop", "m02", "-p", "demo"]).success();

@@ -55,6 +55,8 @@ fn status_says_so_in_every_form() {
     kubelet: Stopped
     apiserver: Stopped
     kubeconfig: Stopped
+    ip: 10.213.77.2
+    primary: yes
 
     ----- stderr -----
     ");

@@ -1,7 +1,9 @@
 //! An etcd that begins anew with one member.
 
+use std::sync::Arc;
+
 use flotilla_engine::event::{Outcome, Step};
-use flotilla_engine::port::Power;
+use flotilla_engine::port::{Machine, Power};
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_spec::WantedPower;
@@ -25,7 +27,8 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, Failu
     Ok(yes)
 }
 
-/// Turns on every control plane that is to run and has a machine. Gives all that are on.
+/// Turns on every control plane that has a machine, and is to run or was stopped by force as a member. Gives all that are
+/// on.
 ///
 /// One that stayed off with its old data would not know, when it is started one day, that etcd has begun anew without
 /// it: two such could be a majority of what was.
@@ -34,9 +37,13 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
     cx.wait(async {
         let machines = engine.machines(&cx.name).await?;
         engine.driver.ensure_network(cluster).await?;
-        let is_off = |name| machines.get(name).is_some_and(|machine| machine.state().power == Power::Off);
-        let to_run = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Running);
-        for node in to_run.filter(|node| is_off(&node.name)) {
+        for node in cluster.spec.control_planes() {
+            let machine = machines.get(&node.name).filter(|machine| machine.state().power == Power::Off);
+            let Some(machine) = machine else { continue };
+            let has_data = engine.bootstrapper.has_joined(machine.as_ref()).await;
+            if node.power == WantedPower::Stopped && !has_data {
+                continue;
+            }
             let title = format!("booting node {}", node.name);
             let step = Step::start(engine.reporter, format!("machine/{}", node.name), title, None);
             engine.driver.ensure(cluster, &node.name).await?;
@@ -57,11 +64,7 @@ pub(crate) fn renew(
     source: Source,
 ) -> Result<Snapshot, Failure> {
     let name = &member.node.spec.name;
-    let others: Vec<_> = there
-        .iter()
-        .filter(|other| other.node.spec.name != *name)
-        .map(|other| other.machine.clone())
-        .collect();
+    let others = others(member, there);
     // First: killed in the middle, the next command goes on with the same one.
     cluster.spec.make_primary(name);
     cx.store.save(cluster)?;
@@ -69,5 +72,31 @@ pub(crate) fn renew(
     let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
     let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source)?;
     step.done(Outcome::Done);
+    rest(cx, cluster, member)?;
     Ok(restored)
+}
+
+/// Does what is left of a renewal that was killed after etcd had begun anew in `member`.
+pub(crate) fn finish(
+    cx: &Cx,
+    cluster: &Cluster,
+    member: &ControlPlane,
+    there: &[ControlPlane],
+) -> Result<(), Failure> {
+    cx.finish_restore(cluster, member.machine.as_ref(), &others(member, there))?;
+    rest(cx, cluster, member)
+}
+
+fn others(member: &ControlPlane, there: &[ControlPlane]) -> Vec<Arc<dyn Machine>> {
+    let others = there.iter().filter(|other| other.node.spec.name != member.node.spec.name);
+    others.map(|other| other.machine.clone()).collect()
+}
+
+/// Turns off again what was turned on only to forget its data.
+fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), Failure> {
+    let stopped = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Stopped);
+    let stopped = stopped.filter(|node| node.name != member.node.spec.name);
+    let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
+    cx.wait(cx.engine().power_off(cluster, &stopped))?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `flotilla etcd status`
 
-use flotilla_engine::quorum::Quorum;
+use flotilla_engine::explain::profile_flag;
+use flotilla_engine::quorum::{self, Quorum};
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{self, MemberStatus};
 use serde_json::{Value, json};
@@ -30,17 +31,13 @@ pub(super) fn run(cx: &Cx) -> Result<(), Failure> {
 pub(crate) struct Status(Vec<MemberStatus>);
 
 impl Status {
-    /// Asked of the first of these that answers.
+    /// Asked of these: see [`quorum::ask`].
     pub(crate) fn ask(cx: &Cx, speakers: &[ControlPlane]) -> Result<Self, Failure> {
-        let mut failure = None;
-        for speaker in speakers {
-            match cx.wait(etcd::status(speaker.machine.as_ref())) {
-                Ok(members) => return Ok(Self(members)),
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        let failure = failure.map_or_else(|| EngineError::NoCluster(cx.name.clone()), EngineError::from);
-        Err(failure.into())
+        let asked =
+            speakers.iter().map(async |speaker| etcd::status(speaker.machine.as_ref()).await.map(Self));
+        let none = || EngineError::NoCluster(cx.name.clone());
+        let failed = |failure: Option<_>| Failure::from(failure.map_or_else(none, EngineError::from));
+        cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)
     }
 
     pub(crate) fn quorum(&self) -> Quorum {
@@ -96,6 +93,12 @@ impl Status {
         for status in &self.0 {
             let name = name(cluster, status);
             lines.extend(status.complaints.iter().map(|complaint| format!("{name}: {complaint}")));
+            if !status.member.up && !cluster.nodes().any(|node| status.member.is_of(&node)) {
+                let flag = profile_flag(cluster.name());
+                lines.push(format!(
+                    "{name} is no node of the cluster: `flotilla start{flag}` takes it out of etcd"
+                ));
+            }
         }
         lines.join("\n")
     }

@@ -16,7 +16,8 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
     let mut cluster = cx.store.get(&cx.name)?;
     let names = super::names(&cluster, &args.nodes)?;
     if cluster.spec.control_planes().all(|node| names.contains(&node.name)) {
-        return Err(EngineError::LastControlPlane { cluster: cx.name.clone() }.into());
+        let going = cluster.spec.control_planes().count();
+        return Err(EngineError::LastControlPlane { cluster: cx.name.clone(), going }.into());
     }
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
     if !drain.force {

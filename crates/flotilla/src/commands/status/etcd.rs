@@ -1,10 +1,10 @@
-//! What `status` says of etcd, where it has several members.
+//! What `status` says of etcd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flotilla_engine::Cluster;
-use flotilla_engine::port::{Machine, Power};
+use flotilla_engine::port::Machine;
 use flotilla_engine::quorum::Quorum;
 use flotilla_spec::NodeName;
 use serde::Serialize;
@@ -39,19 +39,13 @@ impl EtcdStatus {
     }
 }
 
-/// None where there is one control plane, or nobody to ask.
+/// None where there is nobody to ask.
 pub(super) fn status_of(
     cx: &Cx,
     cluster: &Cluster,
     machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
 ) -> Option<EtcdStatus> {
-    if cluster.spec.control_planes().count() < 2 {
-        return None;
-    }
-    let machines = cluster.spec.control_planes().filter_map(|node| machines.get(&node.name));
-    let mut on = machines.filter(|machine| machine.state().power == Power::On);
-    let members =
-        on.find_map(|machine| cx.wait(cx.engine().bootstrapper.members(cluster, machine.as_ref())).ok())?;
+    let members = cx.wait(cx.engine().members(cluster, machines))?;
     Some(EtcdStatus::of(Quorum::of(&members)))
 }
 

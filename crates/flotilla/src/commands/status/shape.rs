@@ -61,7 +61,13 @@ impl NodeStatus {
         u8::from(!host) | u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
     }
 
-    pub(super) fn text(&self) -> String {
+    /// Whether its API server runs.
+    pub(super) fn serves(&self) -> bool {
+        self.api_server == "Running"
+    }
+
+    /// minikube's lines.
+    fn text(&self) -> String {
         let Self { name, host, kubelet, api_server, kubeconfig, worker, .. } = self;
         if *worker {
             return format!("{name}\ntype: Worker\nhost: {host}\nkubelet: {kubelet}\n");
@@ -72,7 +78,7 @@ impl NodeStatus {
         )
     }
 
-    /// With what tells it from the other nodes.
+    /// minikube's lines, and what it has no line for after them.
     pub(super) fn full_text(&self, virtual_ip: Ipv4Addr) -> String {
         let lines = [
             Some(format!("ip: {}\n", self.ip)),
