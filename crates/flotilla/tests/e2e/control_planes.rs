@@ -21,9 +21,9 @@ mod writer;
 use std::fs;
 
 use crate::cluster::{Part, run};
-use crate::faults::KUBECONFIG;
+use crate::faults::{KUBECONFIG, said};
 use crate::host_state::HostState;
-use crate::lab::{self, Cluster};
+use crate::lab::{self, Cluster, PATIENCE, feed, wait_until};
 use crate::nodes::fleet;
 
 use writer::Writer;
@@ -35,6 +35,8 @@ fn control_planes_come_and_go_while_a_client_writes() {
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
     // As every cluster was before there could be more.
+    cluster.start(&[]);
+    cluster.succeed(&["stop"]);
     cluster.start(&[]);
     let writer = Writer::begin(&cluster);
     life::one_becomes_three(&cluster, &writer);
@@ -68,7 +70,7 @@ fn a_cluster_outlives_any_of_its_control_planes() {
         ("a control plane joins by plain kubeadm", plain_kubeadm::a_control_plane_joins_by_plain_kubeadm),
         ("a snapshot brings back what was deleted", recovery::a_snapshot_brings_back_what_was_deleted),
         ("a lost majority is recovered", recovery::a_lost_majority_is_recovered),
-        ("taints can be taken away", start::taints_can_be_taken_away),
+        ("taints can be taken away and given", start::taints_can_be_taken_away_and_given),
     ];
     run(&cluster, parts);
 }
@@ -89,6 +91,39 @@ fn control_planes(cluster: &Cluster) -> Vec<String> {
 fn three_running(cluster: &Cluster) -> [String; 3] {
     cluster.start(&[]);
     three(cluster)
+}
+
+/// Waits until a `start` finds everything as it is to be.
+#[track_caller]
+fn assert_nothing_to_do(cluster: &Cluster) {
+    wait_until("nothing is left to do", PATIENCE, || {
+        let told = cluster.start(&[]);
+        if told.contains("nothing to do") { Ok(()) } else { Err(told) }
+    });
+}
+
+/// Waits until the status has nothing to complain about.
+#[track_caller]
+fn assert_status_is_well(cluster: &Cluster) {
+    wait_until("the status is well", PATIENCE, || {
+        let status = cluster.run(&["status"]);
+        if status.status.success() { Ok(()) } else { Err(said(&status)) }
+    });
+}
+
+/// The tokens by which nodes have joined are gone.
+#[track_caller]
+fn assert_no_tokens(cluster: &Cluster) {
+    let tokens = ["--field-selector", "type=bootstrap.kubernetes.io/token", "-o", "name"];
+    let left = cluster.kubectl(&[&["get", "secrets", "-n", "kube-system"], &tokens[..]].concat());
+    assert_eq!(left.trim(), "");
+}
+
+/// Brings the cluster to this file.
+#[track_caller]
+fn apply(cluster: &Cluster, file: &str) {
+    let applied = feed(&mut cluster.command(&["apply", "-f", "-", "--yes"]), file.as_bytes());
+    assert!(applied.status.success(), "{}", said(&applied));
 }
 
 fn refs(names: &[String]) -> Vec<&str> {

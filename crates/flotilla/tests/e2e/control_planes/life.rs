@@ -1,7 +1,9 @@
 //! Control planes that are added, stopped, started and deleted.
 
 use super::etcd;
-use super::{Writer, control_planes, refs, three};
+use super::{
+    Writer, apply, assert_no_tokens, assert_nothing_to_do, assert_status_is_well, control_planes, refs, three,
+};
 use crate::faults::said;
 use crate::lab::Cluster;
 use crate::nodes::fleet;
@@ -10,7 +12,8 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
     let three = three(cluster);
     let added = cluster.run(&["node", "add", "--control-plane"]);
     assert!(added.status.success(), "{}", said(&added));
-    assert!(said(&added).contains("warning"), "an even number is no gain: {}", said(&added));
+    let warning = "2 control planes bear no more failures than 1: an odd number is better";
+    assert!(said(&added).contains(warning), "{}", said(&added));
     writer.after("a second control plane joined");
     etcd::assert_members(cluster, &refs(&three[..2]));
     cluster.succeed(&["node", "add", "--control-plane"]);
@@ -23,19 +26,23 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
     }
     assert_eq!(primary(cluster), three[0]);
     assert_eq!(etcd::holder(cluster, &refs(&three)), marked(cluster, "{{.VirtualIP}}"));
-    assert!(cluster.start(&[]).contains("nothing to do"));
+    assert_no_tokens(cluster);
+    assert_nothing_to_do(cluster);
 }
 
+/// By the cluster's file.
 pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writer) {
     let three = three(cluster);
     let more = [fleet::worker(cluster, 4), fleet::worker(cluster, 5)];
-    cluster.succeed(&["node", "add", "--control-plane", "--count", "2"]);
+    let file = cluster.succeed(&["export"]);
+    let [fourth, fifth] = more.each_ref().map(|name| format!("- {{name: {name}, role: control-plane}}\n"));
+    apply(cluster, &format!("{file}{fourth}{fifth}"));
     writer.after("the fourth and the fifth joined");
     let five = [refs(&three), refs(&more)].concat();
     etcd::assert_members(cluster, &five);
     assert_eq!(control_planes(cluster), five);
     etcd::holder(cluster, &five);
-    cluster.succeed(&["node", "delete", &more[0], &more[1]]);
+    apply(cluster, &file);
     writer.after("two of five were deleted");
     etcd::assert_members(cluster, &refs(&three));
 }
@@ -52,7 +59,7 @@ pub(super) fn the_primary_leaves(cluster: &Cluster, writer: &Writer) {
     assert_eq!(primary(cluster), second);
     // What is asked of a cluster without naming a node is asked of the one that is marked now.
     assert_eq!(cluster.ssh("hostname"), second);
-    assert!(cluster.start(&[]).contains("nothing to do"));
+    assert_nothing_to_do(cluster);
 }
 
 pub(super) fn a_stopped_one_joins_again(cluster: &Cluster, writer: &Writer) {
@@ -83,12 +90,13 @@ pub(super) fn the_last_one_is_like_the_first(cluster: &Cluster, writer: &Writer)
     etcd::assert_members(cluster, &[&third]);
     let refused = cluster.run(&["node", "delete", &third]);
     assert_eq!(refused.status.code(), Some(81), "{}", said(&refused));
+    assert!(said(&refused).contains("1 of 1"), "{}", said(&refused));
     // It is a cluster like any other, whose address sits on it.
     cluster.succeed(&["stop"]);
     cluster.start(&[]);
     writer.after("the cluster was stopped and started");
     assert_eq!(etcd::holder(cluster, &[&third]), third);
-    assert!(cluster.run(&["status"]).status.success());
+    assert_status_is_well(cluster);
 }
 
 /// The control plane that `status` marks as the primary one.

@@ -8,7 +8,7 @@ use super::writer::written;
 use super::{Writer, control_planes};
 use super::{etcd, refs, three_running};
 use crate::faults::said;
-use crate::lab::Cluster;
+use crate::lab::{At, Cluster, kill_at};
 use crate::nodes::fleet;
 
 pub(super) fn a_snapshot_brings_back_what_was_deleted(cluster: &Cluster) {
@@ -28,7 +28,10 @@ pub(super) fn a_snapshot_brings_back_what_was_deleted(cluster: &Cluster) {
     assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
     cluster.kubectl(&["get", "configmap", "later"]);
 
-    cluster.succeed(&["etcd", "snapshot", "restore", path, "--yes"]);
+    let restore = ["etcd", "snapshot", "restore", path, "--yes"];
+    let step = &*format!("restore/{}", control_planes(cluster)[0]).leak();
+    assert!(kill_at(cluster, &restore, At::Within(step, 3000)));
+    cluster.succeed(&restore);
     assert_eq!(cluster.field(&["configmap", "kept"], "{.data.it}"), "is");
     assert!(cluster.try_kubectl(&["get", "configmap", "later"]).is_err());
     etcd::assert_members(cluster, &refs(&three));
@@ -41,6 +44,9 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     let [first, second, third] = three_running(cluster);
     let before = written(cluster);
     assert!(!before.is_empty());
+    let file = cluster.kubeconfig().with_file_name("later.snapshot");
+    let path = file.to_str().unwrap();
+    cluster.succeed(&["etcd", "snapshot", "save", path]);
     for node in [&first, &second] {
         destroy(cluster, node);
     }
@@ -49,7 +55,12 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
 
     let asked = cluster.run(&["recover"]);
     assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
-    cluster.succeed(&["recover", "--yes"]);
+    let step = &*format!("restore/{third}").leak();
+    assert!(kill_at(cluster, &["recover", "--yes"], At::Within(step, 300)));
+    cluster.succeed(&["recover", "--yes", "--from", path]);
+    // Once more, as after a kill in the last moment.
+    let again = cluster.succeed(&["recover", "--yes"]);
+    assert!(again.contains("has begun anew already"), "{again}");
     let there = written(cluster);
     assert!(before.is_subset(&there), "{} were there, {} are", before.len(), there.len());
     etcd::assert_members(cluster, &[&third]);

@@ -1,14 +1,24 @@
 //! A cluster that begins with three control planes and two workers.
 
 use super::etcd;
-use super::{refs, three};
-use crate::lab::Cluster;
+use super::{apply, assert_no_tokens, refs, three};
+use crate::lab::{At, Cluster, kill_at};
 use crate::nodes::fleet;
 
 const TAINT: &str = "node-role.kubernetes.io/control-plane:NoSchedule";
 
 pub(super) fn three_and_two_workers(cluster: &Cluster) {
-    cluster.start(&["--control-planes", "3", "--nodes", "5", "--taint-control-planes"]);
+    let start = ["start", "--control-planes", "3", "--nodes", "5", "--taint-control-planes"];
+    // Killed while they found the cluster together, also while what the killed ones left is cleared away.
+    for at in [
+        At::Within("api/NAME", 300),
+        At::Within("api/NAME", 1500),
+        At::Within("api/NAME", 3500),
+        At::End("api/NAME"),
+    ] {
+        assert!(kill_at(cluster, &start, at), "it ended before {at:?}");
+    }
+    cluster.start(&[]);
 }
 
 pub(super) fn nodes_are_ready_and_have_their_taints(cluster: &Cluster) {
@@ -23,17 +33,23 @@ pub(super) fn nodes_are_ready_and_have_their_taints(cluster: &Cluster) {
     }
     etcd::assert_members(cluster, &refs(&control_planes));
     etcd::holder(cluster, &refs(&control_planes));
+    assert_no_tokens(cluster);
+    let status = cluster.succeed(&["status"]);
+    assert_eq!(status.matches(&format!("taints: {TAINT}\n")).count(), 3, "{status}");
 }
 
-pub(super) fn taints_can_be_taken_away(cluster: &Cluster) {
+pub(super) fn taints_can_be_taken_away_and_given(cluster: &Cluster) {
     let file = cluster.succeed(&["export"]);
     assert!(file.contains("taintControlPlanes: true"), "{file}");
-    let args = ["apply", "-f", "-", "--yes"];
-    let wanted = file.replace("taintControlPlanes: true", "taintControlPlanes: false");
-    let applied = crate::lab::feed(&mut cluster.command(&args), wanted.as_bytes());
-    assert!(applied.status.success(), "{}", crate::faults::said(&applied));
+    apply(cluster, &file.replace("taintControlPlanes: true", "taintControlPlanes: false"));
     for node in fleet::names(cluster) {
         assert_eq!(taints(cluster, &node), "", "{node}");
+    }
+    let status = String::from_utf8(cluster.run(&["status"]).stdout).unwrap();
+    assert!(!status.contains("taints: "), "{status}");
+    apply(cluster, &file);
+    for node in super::control_planes(cluster) {
+        assert_eq!(taints(cluster, &node), TAINT, "{node}");
     }
 }
 

@@ -34,7 +34,9 @@ struct Tally {
     /// What was read at once and was not what had been written.
     wrong: Vec<String>,
     last: Instant,
+    /// Since it was last told.
     longest_gap: Duration,
+    longest_of_all: Duration,
     last_error: String,
 }
 
@@ -46,6 +48,7 @@ impl Writer {
             wrong: Vec::new(),
             last: Instant::now(),
             longest_gap: Duration::ZERO,
+            longest_of_all: Duration::ZERO,
             last_error: String::new(),
         }));
         let over = Arc::new(AtomicBool::new(false));
@@ -72,14 +75,14 @@ impl Writer {
         });
     }
 
-    /// Goes on, and tells the longest time without an acknowledgement since this was last told.
+    /// Goes on, and tells and gives the longest time without an acknowledgement since this was last told.
     #[track_caller]
     #[expect(clippy::print_stdout, reason = "a figure that a person may want to see")]
-    pub(super) fn after(&self, what: &str) {
+    pub(super) fn after(&self, what: &str) -> Duration {
         self.goes_on();
         let mut tally = self.tally();
         println!("the longest gap while {what}: {:.2} s", tally.longest_gap.as_secs_f64());
-        tally.longest_gap = Duration::ZERO;
+        std::mem::take(&mut tally.longest_gap)
     }
 
     /// Ends. Everything that was ever acknowledged must be in the cluster.
@@ -94,7 +97,11 @@ impl Writer {
         let there = written(cluster);
         let lost: Vec<_> = tally.acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "{} of {} are lost: {lost:?}", lost.len(), tally.acknowledged.len());
-        println!("{} writes were acknowledged, and none is lost", tally.acknowledged.len());
+        let longest = tally.longest_of_all.as_secs_f64();
+        println!(
+            "{} writes were acknowledged, and none is lost; the longest gap of all: {longest:.2} s",
+            tally.acknowledged.len()
+        );
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
@@ -163,6 +170,7 @@ async fn write_one(
 impl Tally {
     fn acknowledge(&mut self, name: &str) {
         self.longest_gap = self.longest_gap.max(self.last.elapsed());
+        self.longest_of_all = self.longest_of_all.max(self.longest_gap);
         self.last = Instant::now();
         self.acknowledged.insert(name.to_owned());
     }
