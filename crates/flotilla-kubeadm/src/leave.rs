@@ -86,8 +86,8 @@ pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
     // Without a shell around it, which would end with us and leave it at work.
     let reset = Cmd::new(["kubeadm", "reset", "--force", "--cri-socket", CRI_SOCKET]);
     run(machine, action, Cmd { limit: Some(RESET), ..reset }).await?;
-    let rest = format!("rm -rf /var/lib/etcd/member && rm -f {FOUNDING}");
-    run(machine, action, Cmd::sh(rest)).await.map(drop)
+    let data = format!("rm -rf /var/lib/etcd/member && rm -f {FOUNDING}");
+    run(machine, action, Cmd::sh(data)).await.map(drop)
 }
 
 async fn wait_for_answer(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {

@@ -236,7 +236,8 @@ async fn who_is_cut_off_is_not_believed_and_does_not_speak_for_the_others() {
     let up: Vec<_> = observed.members.iter().flatten().map(|member| member.up).collect();
     assert_eq!(up, [false, true, true], "the primary itself sees one of three");
     // What the primary would not let go, and could not.
-    let refused = world.engine().can_spare(&world.cluster, &[second.clone()], Leaving::Stopped).await;
+    let refused =
+        world.engine().can_spare(&world.cluster, std::slice::from_ref(&second), Leaving::Stopped).await;
     assert_eq!(refused.unwrap_err().to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
     let first = [first];
     world.engine().can_spare(&world.cluster, &first, Leaving::Deleted).await.unwrap();
@@ -266,7 +267,7 @@ async fn a_control_plane_whose_stop_was_killed_is_not_turned_off_as_a_member() {
     let machines = world.found().await.machines;
     assert_eq!(machines[&second].power, Power::On, "it is a member");
     assert_eq!(machines[&worker].power, Power::Off);
-    world.engine().stop_nodes(&world.cluster, &[second.clone()], false).await.unwrap();
+    world.engine().stop_nodes(&world.cluster, std::slice::from_ref(&second), false).await.unwrap();
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
     assert_eq!(world.found().await.machines[&second].power, Power::Off);
     // Of a cluster that stops as a whole nobody retires.

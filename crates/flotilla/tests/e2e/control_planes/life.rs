@@ -34,15 +34,15 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
 pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writer) {
     let three = three(cluster);
     let more = [fleet::worker(cluster, 4), fleet::worker(cluster, 5)];
-    let file = cluster.succeed(&["export"]);
+    let exported = cluster.succeed(&["export"]);
     let [fourth, fifth] = more.each_ref().map(|name| format!("- {{name: {name}, role: control-plane}}\n"));
-    apply(cluster, &format!("{file}{fourth}{fifth}"));
+    apply(cluster, &format!("{exported}{fourth}{fifth}"));
     writer.after("the fourth and the fifth joined");
     let five = [refs(&three), refs(&more)].concat();
     etcd::assert_members(cluster, &five);
     assert_eq!(control_planes(cluster), five);
     etcd::holder(cluster, &five);
-    apply(cluster, &file);
+    apply(cluster, &exported);
     writer.after("two of five were deleted");
     etcd::assert_members(cluster, &refs(&three));
 }
