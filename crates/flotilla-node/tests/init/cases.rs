@@ -45,8 +45,11 @@ fn a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd() {
     let node = Node::new().with_kubelet_files().start();
     node.wait_for("kubelet up");
     assert_eq!(node.count("ready"), 1);
-    let journal = node.read("var/log/flotilla/init.log");
-    assert!(journal.find("containerd answers") < journal.find("kubelet: started"), "{journal}");
+    let journal = || node.read("var/log/flotilla/init.log");
+    // The kubelet may speak before PID 1 has written down that it was started.
+    wait_until("both are in the journal", || journal().contains("kubelet: started"));
+    let (answers, started) = (journal().find("containerd answers"), journal().find("kubelet: started"));
+    assert!(answers.is_some() && answers < started, "{}", journal());
 }
 
 fn a_killed_service_is_started_again() {
