@@ -29,8 +29,10 @@ mod error;
 mod etc;
 mod examine;
 mod keepalived;
+mod limits;
 mod machine;
 mod names;
+mod neighbours;
 mod network;
 mod ports;
 mod remove;
@@ -112,6 +114,11 @@ impl Driver for Native {
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
         let cluster = cluster.clone();
         self.blocking(move |native| native.tell_all_nodes(&cluster)).await
+    }
+
+    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.all_nodes_know(&cluster)).await
     }
 
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {

@@ -71,6 +71,7 @@ impl Engine<'_> {
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Observed, EngineError> {
         let network = self.driver.has_network(cluster).await?;
+        let routes = self.driver.has_routes(cluster).await?;
         let mut joined = BTreeSet::new();
         for (name, machine) in machines {
             if self.bootstrapper.has_joined(machine.as_ref()).await {
@@ -84,7 +85,7 @@ impl Engine<'_> {
         let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
         let member = control_planes().find(|node| joined.contains(&node.spec.name));
         let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
-        let mut seen = Observed { network, founders, ..powers(machines) };
+        let mut seen = Observed { network, routes, founders, ..powers(machines) };
         if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
             seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
         }

@@ -13,6 +13,8 @@ use crate::port::{Condition, Drain, KubernetesState, MachineState, Member, Power
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     pub network: bool,
+    /// Every machine that is on knows the way to all others.
+    pub routes: bool,
     pub machines: BTreeMap<NodeName, MachineState>,
     /// Of the first control plane that is on.
     pub kubernetes: KubernetesState,
@@ -32,6 +34,7 @@ impl Observed {
     pub fn nothing() -> Self {
         Self {
             network: false,
+            routes: true,
             machines: BTreeMap::new(),
             kubernetes: KubernetesState::Silent,
             joined: BTreeSet::new(),
@@ -110,15 +113,15 @@ impl Plan {
         self.steps.len() - 1
     }
 
-    /// Lets control planes retire one after the other, each after a step of its own if it has one. Gives their steps.
-    fn retire(&mut self, nodes: &[NodeName], after: &BTreeMap<NodeName, usize>) -> BTreeMap<NodeName, usize> {
+    /// Lets control planes retire one after the other, the first after these steps. Gives their steps.
+    fn retire(&mut self, nodes: &[NodeName], after: &[Option<usize>]) -> BTreeMap<NodeName, usize> {
         let mut retired = BTreeMap::new();
-        let mut before = None;
+        let mut after = after.to_vec();
         for node in nodes {
             let title = format!("taking node {node} out of the control plane");
-            let after = [after.get(node).copied(), before];
-            before = Some(self.add(Action::Retire(node.clone()), title, &after, 2500));
-            retired.extend(before.map(|step| (node.clone(), step)));
+            let step = self.add(Action::Retire(node.clone()), title, &after, 2500);
+            retired.insert(node.clone(), step);
+            after = vec![Some(step)];
         }
         retired
     }
@@ -131,14 +134,18 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     let subnet = cluster.handed_out.subnet;
     let network = (!observed.network)
         .then(|| plan.add(Action::Network, format!("making the network {subnet}"), &[], 50));
+    // Before others boot, which know by themselves: one that fails to boot does not keep anybody from knowing the rest.
+    let routes = (!observed.routes).then(|| {
+        let title = "telling the nodes the way to each other".to_owned();
+        plan.add(Action::Routes, title, &[network], 30)
+    });
     let mut machines = BTreeMap::new();
-    for node in to_run(cluster) {
-        if !observed.is_whole(&node.name) {
-            let verb = if observed.is_on(&node.name) { "repairing" } else { "booting" };
-            let title = format!("{verb} node {}", node.name);
-            let step = plan.add(Action::Machine(node.name.clone()), title, &[network], 400);
-            machines.insert(node.name.clone(), step);
-        }
+    for node in to_run(cluster).filter(|node| !observed.is_whole(&node.name)) {
+        let is_on = observed.is_on(&node.name);
+        let title = format!("{} node {}", if is_on { "repairing" } else { "booting" }, node.name);
+        let after = [network, routes.filter(|_| !is_on)];
+        let step = plan.add(Action::Machine(node.name.clone()), title, &after, 400);
+        machines.insert(node.name.clone(), step);
     }
     let first = first_control_plane(cluster, observed);
     // One that is whole may still be cut off: what talks to it needs the network.
@@ -176,13 +183,6 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     let mut cluster_is_up = ready.clone();
     let joining: Vec<_> =
         to_run(cluster).filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
-    // Nodes that run while others come have to be told, also if a killed command brought the others.
-    let others_run = cluster.spec.nodes.iter().any(|node| observed.is_on(&node.name));
-    let routes = (others_run && cluster.spec.nodes.len() > 1 && !(machines.is_empty() && joining.is_empty()))
-        .then(|| {
-            let after: Vec<_> = machines.values().copied().map(Some).chain([network]).collect();
-            plan.add(Action::Routes, "telling the nodes the way to each other".to_owned(), &after, 30)
-        });
     ready.push(routes);
     // Deleted by force while there was no majority to let it go: it only costs votes.
     let is_known = |member: &Member| cluster.nodes().any(|node| member.is_of(&node));
@@ -273,7 +273,7 @@ pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan 
 /// after the other.
 pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]) -> Plan {
     let mut plan = Plan::default();
-    let retired = plan.retire(retiring, &BTreeMap::new());
+    let retired = plan.retire(retiring, &[]);
     for node in nodes.iter().filter(|node| observed.is_on(node)) {
         let after = [retired.get(node).copied()];
         plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &after, 1500);
@@ -283,23 +283,26 @@ pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]
 
 /// Takes nodes out of the cluster: emptied, off the list, machine and data gone. Those of them that are `retiring` from
 /// the control plane do that first, one after the other. `reachable`: the API answered.
+///
+/// None goes before all are empty: if one cannot be emptied, all of them stay.
 pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], drain: Drain, reachable: bool) -> Plan {
     let mut plan = Plan::default();
-    let mut drained = BTreeMap::new();
+    let mut drained = Vec::new();
     for node in nodes.iter().filter(|_| reachable) {
         let title = format!("draining node {node}");
-        drained.insert(node.clone(), plan.add(Action::Drain(node.clone(), drain), title, &[], 3000));
+        drained.push(Some(plan.add(Action::Drain(node.clone(), drain), title, &[], 3000)));
     }
     let retired = plan.retire(retiring, &drained);
     for node in nodes {
-        let ready = [drained.get(node).copied(), retired.get(node).copied()];
+        let retired = retired.get(node).copied();
         // One that could retire could be asked for: the list is of the same API.
-        let left = (reachable || ready[1].is_some()).then(|| {
+        let left = (reachable || retired.is_some()).then(|| {
             let title = format!("taking node {node} off the cluster's list");
-            plan.add(Action::Leave(node.clone()), title, &ready, 50)
+            let after = if retired.is_some() { &[retired][..] } else { &drained };
+            plan.add(Action::Leave(node.clone()), title, after, 50)
         });
         let title = format!("removing the machine of node {node}");
-        plan.add(Action::RemoveMachine(node.clone()), title, &[left, ready[1]], 200);
+        plan.add(Action::RemoveMachine(node.clone()), title, &[left, retired], 200);
     }
     plan
 }

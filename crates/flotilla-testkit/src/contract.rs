@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flotilla_engine::Cluster;
 use flotilla_engine::port::{Changed, Cmd, Driver, ExecError, Machine, MachineState, Power};
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 use futures::future::BoxFuture;
 
 use crate::fake::Answer;
@@ -38,6 +38,7 @@ pub const CASES: &[(&str, Case)] = cases![
     files_are_copied_in_and_out,
     what_is_not_there_cannot_be_copied,
     a_network_with_other_ports_is_not_whole,
+    a_machine_knows_the_others_of_its_time_until_it_is_told_of_more,
 ];
 
 const GREET: &str = r#"echo "$GREETING, $(cat)""#;
@@ -199,6 +200,26 @@ async fn a_network_with_other_ports_is_not_whole(driver: &dyn Driver, cluster: &
     assert!(!has_network(driver, cluster).await, "there are ports that nobody wants");
     make_network(driver, cluster).await;
     assert!(has_network(driver, cluster).await);
+}
+
+async fn a_machine_knows_the_others_of_its_time_until_it_is_told_of_more(
+    driver: &dyn Driver,
+    cluster: &Cluster,
+) {
+    let knows = async |cluster: &Cluster| driver.has_routes(cluster).await.expect("routes can be looked at");
+    assert!(knows(cluster).await, "there is nobody to know anything");
+    make(driver, cluster).await;
+    assert!(knows(cluster).await);
+    let mut larger = cluster.clone();
+    let other: NodeName = "te-other".parse().expect("it is a name");
+    larger.spec.network.node_pod_prefix = 26;
+    larger.spec.nodes.push(NodeSpec::plain(other, Role::Worker));
+    larger.hand_out().expect("there is room");
+    assert!(!knows(&larger).await, "it has not heard of the other");
+    driver.ensure_routes(&larger).await.expect("it can be told");
+    assert!(knows(&larger).await && !knows(cluster).await);
+    driver.ensure_routes(cluster).await.expect("it can be told");
+    assert!(knows(cluster).await, "the other is forgotten");
 }
 
 fn node(cluster: &Cluster) -> NodeName {

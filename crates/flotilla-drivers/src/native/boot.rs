@@ -7,21 +7,20 @@ use std::time::Duration;
 use flotilla_engine::port::{Changed, Machine};
 use flotilla_engine::{Cluster, Node};
 use flotilla_linux::cgroup::{Group, Limits};
-use flotilla_linux::enter::Files;
 use flotilla_linux::machine::{self, Capacity, Spec};
-use flotilla_linux::net::{self, Net, NetError, Veth};
+use flotilla_linux::net::{Net, NetError, Veth};
 use flotilla_linux::process;
 use flotilla_linux::sandbox::Bind;
 use flotilla_node::stage::{Boot, STAGE_INIT};
 use flotilla_spec::quantity::HostSize;
-use flotilla_spec::{ClusterName, Cni, NodeName};
+use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::machine::NativeMachine;
-use super::{Native, attachments, etc, keepalived, layout};
+use super::{Native, attachments, etc, keepalived, layout, limits, neighbours};
 
 /// The node's link, as its programs see it.
 pub(super) const LINK: &str = "eth0";
@@ -44,6 +43,8 @@ impl Native {
             Some(init) => {
                 let connected = self.is_connected(cluster.name(), name)?;
                 self.connect(cluster, &node, init, connected)?;
+                // It may have been cut off while the others were told.
+                self.tell(cluster, &node, init)?;
                 init
             }
             None => self.boot(cluster, &node, &group)?,
@@ -72,6 +73,7 @@ impl Native {
             (bundle != store).then(|| etc::sandbox_image(&store.join("rootfs"))).transpose()?;
         etc::write(&disk.upper(), cluster, node, &uuid, sandbox_image.as_deref())?;
 
+        limits::raise()?;
         // What a killed machine left: its processes are dead or dying, its old groups slow the kubelet down.
         group.kill();
         group.create()?;
@@ -139,42 +141,8 @@ impl Native {
             inside.ensure_address(LINK, Ipv4Net::from(cluster.virtual_ip())).map_err(failed)?;
         }
         host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
-        tell_routes(&inside, cluster, node).map_err(failed)?;
+        neighbours::tell_ways(cluster, node, init).map_err(failed)?;
         Ok(())
-    }
-
-    /// Every node that runs learns the way to the pods of all others, their names and, if it is a control plane, that it has
-    /// company; the host, the ways to their ports. Ways to nodes that are gone are forgotten.
-    pub(super) fn tell_all_nodes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
-        let mut changed = Changed::No;
-        // Without a network there is nothing to lead to; who makes it makes the ports as well.
-        let (host, bridge) = (Net::here()?, self.names(cluster.name()).bridge());
-        if host.find_link(&bridge)?.is_some() {
-            changed = self.ensure_ports(cluster)?;
-            let ranges: Vec<_> = cluster.nodes().map(|node| node.pod_range).collect();
-            if forget_routes(&host, cluster, &bridge, &ranges)? == net::Changed::Yes {
-                changed = Changed::Yes;
-            }
-        }
-        for node in cluster.nodes() {
-            let Some(init) = self.group(cluster.name(), &node.spec.name)?.init() else { continue };
-            let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
-            let inside = Net::of_process(init).map_err(failed)?;
-            if tell_routes(&inside, cluster, &node).map_err(failed)? == net::Changed::Yes {
-                changed = Changed::Yes;
-            }
-            if self.tell_keepalived(cluster, &node, init, &inside)? == Changed::Yes {
-                changed = Changed::Yes;
-            }
-            let hosts = etc::hosts(cluster);
-            let path = Path::new("/etc/hosts");
-            let files = Files::of(init).at("enter", format!("node {}", node.spec.name))?;
-            if files.read(path).at("read", path)? != Some(hosts.clone().into_bytes()) {
-                files.write(path, 0o644, hosts.as_bytes()).at("write", path)?;
-                changed = Changed::Yes;
-            }
-        }
-        Ok(changed)
     }
 
     /// Whether the host's end of the node's link is there and a port of the bridge.
@@ -209,38 +177,6 @@ impl Native {
         group.remove()?;
         Ok(if init.is_some() { Changed::Yes } else { Changed::No })
     }
-}
-
-/// The way to the pods of every other node, and to no node that is gone. Another pod network makes its own.
-fn tell_routes(inside: &Net, cluster: &Cluster, node: &Node) -> Result<net::Changed, NetError> {
-    if cluster.spec.network.cni != Cni::Flotilla {
-        return Ok(net::Changed::No);
-    }
-    let others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
-    let ranges: Vec<_> = others.iter().map(|other| other.pod_range).collect();
-    let mut changed = forget_routes(inside, cluster, LINK, &ranges)?;
-    for other in &others {
-        changed = changed.or(inside.ensure_route(other.pod_range, other.address, LINK)?);
-    }
-    Ok(changed)
-}
-
-/// Takes away the ways by a link to pods of this cluster, but for those of these ranges.
-fn forget_routes(
-    net: &Net,
-    cluster: &Cluster,
-    link: &str,
-    except: &[Ipv4Net],
-) -> Result<net::Changed, NetError> {
-    let pods = cluster.handed_out.pod_subnet;
-    let mut changed = net::Changed::No;
-    for route in net.routes()? {
-        let is_pods = pods.contains(&route.dst) && route.link.as_deref() == Some(link);
-        if is_pods && !except.contains(&route.dst) {
-            changed = changed.or(net.remove_route(route.dst)?);
-        }
-    }
-    Ok(changed)
 }
 
 /// Our own binary, and the bundle's kubectl for who sits in the node.

@@ -61,10 +61,10 @@ fn remove(path: &Path) -> Result<(), NativeError> {
 
 pub(super) fn hosts(cluster: &Cluster) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
-    let lines = cluster
-        .nodes()
-        .map(|node| (node.address, node.spec.name.to_string()))
-        .chain([(cluster.virtual_ip(), API_NAME.to_owned()), (cluster.gateway(), HOST_NAMES.join(" "))]);
+    let mut lines: Vec<_> = cluster.nodes().map(|node| (node.address, node.spec.name.to_string())).collect();
+    lines.extend([(cluster.virtual_ip(), API_NAME.to_owned()), (cluster.gateway(), HOST_NAMES.join(" "))]);
+    // Not by the cluster's list, whose order changes with the primary.
+    lines.sort();
     for (address, names) in lines {
         writeln!(text, "{address} {names}").expect("a string can be written to");
     }

@@ -84,6 +84,13 @@ vrrp_instance api {{
     )
 }
 
+/// Whether a node's file is what its keepalived should be told.
+pub(super) fn is_told(cluster: &Cluster, node: &Node, files: &Files) -> Result<bool, NativeError> {
+    let Some(text) = configuration(cluster, node) else { return Ok(true) };
+    let path = Path::new("/").join(FILE);
+    Ok(files.read(&path).at("read", &path)?.as_deref() == Some(text.as_bytes()))
+}
+
 impl Native {
     /// Sees that the keepalived of a running node does what it should now.
     pub(super) fn tell_keepalived(

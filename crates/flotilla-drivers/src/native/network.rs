@@ -16,24 +16,6 @@ use super::names::Names;
 use super::ports::let_loopback_pass;
 
 pub(super) const MTU: u32 = 1500;
-/// Settings of the whole host that are raised and stay so: docs/networking.md tells.
-const RAISED: [(&str, u64); 3] = [
-    ("net/ipv4/ip_forward", 1),
-    // Each node needs some twenty; the usual 128 are used up by six nodes.
-    ("fs/inotify/max_user_instances", 8192),
-    ("fs/inotify/max_user_watches", 524_288),
-];
-/// The same for limits that only many nodes with many pods meet: where they cannot be raised, fewer fit.
-const RAISED_IF_ALLOWED: [(&str, u64); 4] = [
-    // The kernel has one table of neighbours for all nodes together: each has the others in it, and its pods twice. The
-    // usual 1024 are used up by twelve nodes of 35 pods.
-    ("net/ipv4/neigh/default/gc_thresh1", 4096),
-    ("net/ipv4/neigh/default/gc_thresh2", 8192),
-    ("net/ipv4/neigh/default/gc_thresh3", 16384),
-    // A pod is some fifteen threads: twelve nodes of 110 pods come near the usual 32768.
-    ("kernel/pid_max", 131_072),
-];
-
 impl Native {
     pub(super) fn nft(&self, cluster: &Cluster) -> Nft {
         Nft::in_root(&self.bundle_folder(&cluster.handed_out.bundle).join("rootfs"))
@@ -59,13 +41,7 @@ impl Native {
     pub(super) fn make_network(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
         let names = self.names(cluster.name());
         let bridge = names.bridge();
-        for (setting, value) in RAISED {
-            sysctl::raise(setting, value)?;
-        }
-        for (setting, value) in RAISED_IF_ALLOWED {
-            // A host inside another machine may not have them at all.
-            let _ = sysctl::raise(setting, value);
-        }
+        sysctl::raise("net/ipv4/ip_forward", 1)?;
         let net = Net::here()?;
         net.ensure_bridge(&bridge, &names.owner(), host_address(cluster), MTU)?;
         let upstream = Upstream::read()?;

@@ -113,8 +113,11 @@ pub trait Driver: Send + Sync {
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
+    /// Whether every machine that is on and has its link knows what [`Self::ensure_routes`] would tell it.
+    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError>;
+
     /// Tells every machine that is on the way to the pods and the names of all others, and the host the ways to their
-    /// ports.
+    /// ports. Machines that are made or repaired later know by themselves.
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
     /// The machines that are there, in whatever state.

@@ -189,7 +189,7 @@ async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_jus
     assert_eq!(world.found().await.current.as_ref(), Some(world.name()));
     world.take_events();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan routes join/demo-m02 wait");
+    assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_node_that_somebody_took_off_the_list_joins_again() {
         let world = World::running_of(cluster).await;
         world.bootstrapper.unlist(&"demo-m02".parse().unwrap());
         assert_eq!(world.start().await.unwrap(), Changed::Yes);
-        assert_eq!(told(&world.take_events())[0], "plan routes join/demo-m02 wait");
+        assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
         assert_eq!(world.start().await.unwrap(), Changed::No);
     }
 }
@@ -313,6 +313,27 @@ async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_
     let told = "cannot bear a fault: `kubectl uncordon demo-m02` does, should it be closed".to_owned();
     assert_eq!(events.last(), Some(&Event::Warning { text: told }));
     assert_eq!(world.found().await.machines.len(), 2);
+}
+
+#[tokio::test]
+async fn of_several_nodes_none_is_removed_if_one_cannot_be_emptied() {
+    let world = World::running_of(with_control_planes()).await;
+    let (nodes, drain) =
+        (["demo-m03", "demo-m04"].map(|name| name.parse().unwrap()), Drain { limit: LONG, force: false });
+    world.calls.fail("drain demo-m04", When::After);
+    world.engine().remove_nodes(&world.cluster, &nodes, drain).await.unwrap_err();
+    assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
+}
+
+#[tokio::test]
+async fn who_was_not_told_of_a_node_that_has_joined_is_told_by_the_next_start() {
+    let world = World::growing_to(with_worker()).await;
+    world.calls.fail("ensure-routes", When::Before);
+    world.start().await.unwrap_err();
+    assert!(!world.driver.has_routes(&world.cluster).await.unwrap());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert!(world.driver.has_routes(&world.cluster).await.unwrap());
+    assert_eq!(world.start().await.unwrap(), Changed::No);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Machines and networks that are entries in a map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -24,6 +24,8 @@ pub struct FakeDriver {
 struct Host {
     networks: BTreeMap<ClusterName, Network>,
     machines: BTreeMap<(ClusterName, NodeName), FakeMachine>,
+    /// The nodes that each machine knows the way to.
+    known: BTreeMap<(ClusterName, NodeName), BTreeSet<NodeName>>,
 }
 
 /// A network as it was last made.
@@ -73,7 +75,18 @@ impl FakeDriver {
     }
 }
 
+fn nodes_of(cluster: &Cluster) -> BTreeSet<NodeName> {
+    cluster.spec.nodes.iter().map(|node| node.name.clone()).collect()
+}
+
 impl Host {
+    /// The machines of a cluster that are on.
+    fn on(&self, cluster: &ClusterName) -> Vec<(ClusterName, NodeName)> {
+        let on = |machine: &FakeMachine| machine.state.power == Power::On;
+        let machines = self.machines.iter().filter(|((of, _), machine)| of == cluster && on(machine));
+        machines.map(|(key, _)| key.clone()).collect()
+    }
+
     fn power_off(&mut self, key: &(ClusterName, NodeName)) -> Changed {
         match self.machines.get_mut(key) {
             Some(machine) if machine.state.power == Power::On => {
@@ -113,11 +126,22 @@ impl Driver for FakeDriver {
 
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
         let call = self.calls.begin("ensure-routes".to_owned()).await?;
-        if let Some(network) = self.host().networks.get_mut(cluster.name()) {
-            *network = Network::of(cluster);
+        {
+            let mut host = self.host();
+            if let Some(network) = host.networks.get_mut(cluster.name()) {
+                *network = Network::of(cluster);
+            }
+            for node in host.on(cluster.name()) {
+                host.known.insert(node, nodes_of(cluster));
+            }
         }
         call.end()?;
         Ok(Changed::No)
+    }
+
+    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let host = self.host();
+        Ok(host.on(cluster.name()).iter().all(|node| host.known.get(node) == Some(&nodes_of(cluster))))
     }
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
@@ -145,7 +169,9 @@ impl Driver for FakeDriver {
                 .entry((cluster.name().clone(), node.clone()))
                 .or_insert_with(|| FakeMachine::named(node.clone(), &self.script));
             machine.state = MachineState { power: Power::On, whole: true };
-            machine.clone()
+            let machine = machine.clone();
+            host.known.insert((cluster.name().clone(), node.clone()), nodes_of(cluster));
+            machine
         };
         call.end()?;
         Ok(Arc::new(machine))

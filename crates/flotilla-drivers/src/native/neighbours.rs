@@ -1,0 +1,158 @@
+//! What nodes know of each other: the way to the pods of all others, their names, and who shares the API's address.
+//!
+//! All of it follows from what was handed out, so nodes are told of one before it boots; the one itself finds it all when
+//! it boots ([`super::boot`]).
+
+use std::path::Path;
+
+use flotilla_engine::port::Changed;
+use flotilla_engine::{Cluster, Node};
+use flotilla_linux::enter::Files;
+use flotilla_linux::net::{self, Net, NetError};
+use flotilla_spec::Cni;
+use ipnet::Ipv4Net;
+use rustix::process::Pid;
+
+use super::boot::LINK;
+use super::error::{At, NativeError};
+use super::{Native, etc, keepalived};
+
+const HOSTS: &str = "/etc/hosts";
+
+impl Native {
+    /// Tells every node that runs; the host learns the ways to their ports, and forgets nodes that are gone. One that
+    /// cannot be told does not keep the others from it.
+    pub(super) fn tell_all_nodes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
+        let mut changed = Changed::No;
+        // Without a network there is nothing to lead to; who makes it makes the ports as well.
+        let (host, bridge) = (Net::here()?, self.names(cluster.name()).bridge());
+        if host.find_link(&bridge)?.is_some() {
+            let forgotten = Ways::on_host(&host, cluster, &bridge)?.put_right(&host, &bridge)?;
+            changed = self.ensure_ports(cluster)?.or(told(forgotten));
+        }
+        let mut failure = None;
+        for (node, init) in self.connected(cluster)? {
+            match self.tell(cluster, &node, init) {
+                Ok(told) => changed = changed.or(told),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(changed), Err)
+    }
+
+    /// Whether there is nobody left to tell anything. One that cannot be asked does not know.
+    pub(super) fn all_nodes_know(&self, cluster: &Cluster) -> Result<bool, NativeError> {
+        let nodes = self.connected(cluster)?;
+        Ok(nodes.iter().all(|(node, init)| knows(cluster, node, *init).unwrap_or(false)))
+    }
+
+    /// The nodes that run and have their link. Others get it, and what there is to know, when they are repaired.
+    fn connected(&self, cluster: &Cluster) -> Result<Vec<(Node, Pid)>, NativeError> {
+        let mut connected = Vec::new();
+        for node in cluster.nodes() {
+            let init = self.group(cluster.name(), &node.spec.name)?.init();
+            if let Some(init) = init
+                && self.is_connected(cluster.name(), &node.spec.name)?
+            {
+                connected.push((node, init));
+            }
+        }
+        Ok(connected)
+    }
+
+    /// Tells a node that runs and has its link.
+    pub(super) fn tell(&self, cluster: &Cluster, node: &Node, init: Pid) -> Result<Changed, NativeError> {
+        let inside = tell_ways(cluster, node, init).map_err(failed(node))?;
+        let changed = self.tell_keepalived(cluster, node, init, &inside.0)?.or(told(inside.1));
+        let (files, hosts) = (files(node, init)?, etc::hosts(cluster));
+        if files.read(Path::new(HOSTS)).at("read", HOSTS)?.as_deref() == Some(hosts.as_bytes()) {
+            return Ok(changed);
+        }
+        files.write(Path::new(HOSTS), 0o644, hosts.as_bytes()).at("write", HOSTS)?;
+        Ok(Changed::Yes)
+    }
+}
+
+/// Tells it the ways alone, which is all that lives in the kernel. Gives its network, too.
+pub(super) fn tell_ways(cluster: &Cluster, node: &Node, init: Pid) -> Result<(Net, net::Changed), NetError> {
+    let inside = Net::of_process(init)?;
+    let changed = Ways::in_node(&inside, cluster, node)?.put_right(&inside, LINK)?;
+    Ok((inside, changed))
+}
+
+fn knows(cluster: &Cluster, node: &Node, init: Pid) -> Result<bool, NativeError> {
+    let inside = Net::of_process(init).map_err(failed(node))?;
+    let files = files(node, init)?;
+    let hosts = files.read(Path::new(HOSTS)).at("read", HOSTS)?;
+    Ok(Ways::in_node(&inside, cluster, node).map_err(failed(node))?.are_right()
+        && hosts.as_deref() == Some(etc::hosts(cluster).as_bytes())
+        && keepalived::is_told(cluster, node, &files)?)
+}
+
+fn files(node: &Node, init: Pid) -> Result<Files, NativeError> {
+    Files::of(init).at("enter", format!("node {}", node.spec.name))
+}
+
+fn failed(node: &Node) -> impl Fn(NetError) -> NativeError {
+    let node = node.spec.name.clone();
+    move |source| NativeError::Connect { node: node.clone(), source }
+}
+
+fn told(changed: net::Changed) -> Changed {
+    if changed == net::Changed::Yes { Changed::Yes } else { Changed::No }
+}
+
+/// What is wrong with the ways to pods.
+struct Ways {
+    /// To nodes that are there.
+    missing: Vec<Node>,
+    /// To nodes that are gone.
+    stale: Vec<Ipv4Net>,
+}
+
+impl Ways {
+    /// A node knows the ways to all others. Another pod network makes its own.
+    fn in_node(inside: &Net, cluster: &Cluster, node: &Node) -> Result<Self, NetError> {
+        if cluster.spec.network.cni != Cni::Flotilla {
+            return Ok(Self { missing: Vec::new(), stale: Vec::new() });
+        }
+        let routes = inside.routes()?;
+        let mut others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
+        let stale = stale(&routes, cluster, LINK, &others);
+        others.retain(|other| !routes.contains(&way(other, LINK)));
+        Ok(Self { missing: others, stale })
+    }
+
+    /// The host learns the way to a node when that boots.
+    fn on_host(host: &Net, cluster: &Cluster, bridge: &str) -> Result<Self, NetError> {
+        let nodes: Vec<_> = cluster.nodes().collect();
+        Ok(Self { missing: Vec::new(), stale: stale(&host.routes()?, cluster, bridge, &nodes) })
+    }
+
+    fn are_right(&self) -> bool {
+        self.missing.is_empty() && self.stale.is_empty()
+    }
+
+    fn put_right(&self, net: &Net, link: &str) -> Result<net::Changed, NetError> {
+        let mut changed = net::Changed::No;
+        for range in &self.stale {
+            changed = changed.or(net.remove_route(*range)?);
+        }
+        for node in &self.missing {
+            changed = changed.or(net.ensure_route(node.pod_range, node.address, link)?);
+        }
+        Ok(changed)
+    }
+}
+
+fn way(node: &Node, link: &str) -> net::RouteInfo {
+    net::RouteInfo { dst: node.pod_range, via: Some(node.address), link: Some(link.to_owned()) }
+}
+
+/// Ways by a link to pods of this cluster, but for those of these nodes.
+fn stale(routes: &[net::RouteInfo], cluster: &Cluster, link: &str, nodes: &[Node]) -> Vec<Ipv4Net> {
+    let pods = cluster.handed_out.pod_subnet;
+    let ours = routes.iter().filter(|route| pods.contains(&route.dst) && route.link.as_deref() == Some(link));
+    let stale = ours.filter(|route| !nodes.iter().any(|node| node.pod_range == route.dst));
+    stale.map(|route| route.dst).collect()
+}
