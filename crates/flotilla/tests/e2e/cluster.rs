@@ -4,6 +4,7 @@
 //! Each part says by its name what it shows, leaves the cluster as it found it, and runs whatever became of the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 use crate::lab::{self, Cluster};
 
@@ -93,15 +94,18 @@ fn a_cluster_is_as_its_flags_say() {
     run(&cluster, parts);
 }
 
-/// Runs all parts and tells which failed; what they said is above.
+/// Runs all parts and tells which failed; what they said, and the logs of the nodes at that moment, are above.
 #[expect(clippy::print_stdout, reason = "what is said between two headings belongs to the first")]
 pub(crate) fn run(cluster: &Cluster, parts: &[Part]) {
     let mut failed = Vec::new();
     for (name, part) in parts {
         println!("---- {name}");
+        let begun = Instant::now();
         if catch_unwind(AssertUnwindSafe(|| part(cluster))).is_err() {
             failed.push(*name);
+            cluster.print_logs();
         }
+        println!("     {:.1} s", begun.elapsed().as_secs_f64());
     }
     assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), parts.len());
 }

@@ -60,6 +60,7 @@ fn a_cluster_outlives_any_of_its_control_planes() {
         ("workers have no key of the authority", start::workers_have_no_key_of_the_authority),
         ("each control plane is killed in turn", faults::each_is_killed_in_turn),
         ("one is cut off, and healed", faults::one_is_cut_off_and_healed),
+        ("one is cut off without noticing, and healed", faults::one_is_cut_off_without_noticing),
         ("what loses the quorum is refused", faults::what_loses_the_quorum_is_refused),
         ("two of three are killed, one returns", faults::two_of_three_are_killed),
         ("one that is lost for good is replaced", faults::one_that_is_lost_for_good_is_replaced),
@@ -70,7 +71,9 @@ fn a_cluster_outlives_any_of_its_control_planes() {
         ("a control plane joins by plain kubeadm", plain_kubeadm::a_control_plane_joins_by_plain_kubeadm),
         ("a snapshot brings back what was deleted", recovery::a_snapshot_brings_back_what_was_deleted),
         ("a lost majority is recovered", recovery::a_lost_majority_is_recovered),
+        ("what a snapshot has is recovered", recovery::what_a_snapshot_has_is_recovered),
         ("taints can be taken away and given", start::taints_can_be_taken_away_and_given),
+        ("those that come later have the taint", start::those_that_come_later_have_the_taint),
     ];
     run(&cluster, parts);
 }

@@ -22,6 +22,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::cluster::{Part, run};
 use crate::host_state::HostState;
 use crate::lab::{self, Cluster};
 
@@ -45,6 +46,24 @@ users:
   user:
     token: secret
 "#;
+
+#[test]
+#[ignore = "needs root and a bundle"]
+fn whatever_is_done_to_a_cluster_start_brings_it_back() {
+    let (cluster, before) = cluster("all");
+    side_by_side::the_second_command_waits_or_says_who_is_first(&cluster);
+    let parts: &[Part] = &[
+        ("start repairs the network under a running node", links::start_repairs_the_network),
+        ("PID 1 brings its services back", services::pid_1_brings_its_services_back),
+        ("start brings back PID 1", services::start_brings_back_pid_1),
+        ("a node goes down in order", services::a_node_goes_down_in_order),
+        ("after a killed stop all is back", killed::after_a_killed_stop_all_is_back),
+        ("after a reboot the same cluster is back", reboot::the_same_cluster_is_back),
+    ];
+    run(&cluster, parts);
+    delete_without_trace(&cluster, &before, "all that was done to it");
+    assert_eq!(fs::read_to_string(cluster.kubeconfig()).unwrap(), KUBECONFIG);
+}
 
 /// A cluster that is not there yet, and the host before it.
 fn cluster(name: &str) -> (Cluster, HostState) {

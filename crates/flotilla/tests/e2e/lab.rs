@@ -184,10 +184,10 @@ impl Running {
         self.signal(Signal::CONT);
     }
 
-    /// SIGKILL, as the machine's out-of-memory killer would.
-    pub(crate) fn kill(mut self) {
+    /// SIGKILL, as the machine's out-of-memory killer would. False if it had ended by itself.
+    pub(crate) fn kill(mut self) -> bool {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.wait().unwrap().signal().is_some()
     }
 
     /// Reads to the end. Gives the exit status, 128 + N if signal N ended it, and the last event.
@@ -196,6 +196,14 @@ impl Running {
         let status = self.child.wait().unwrap();
         let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
         (status, last.unwrap_or_default())
+    }
+}
+
+impl Drop for Running {
+    /// A test that failed leaves nothing behind that holds a lock, not even a process that stands still.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 

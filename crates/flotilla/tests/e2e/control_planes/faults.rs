@@ -36,15 +36,26 @@ pub(super) fn each_is_killed_in_turn(cluster: &Cluster) {
     writer.end(cluster);
 }
 
-/// The one with the virtual address, which is the most that can be cut.
+/// Its link is gone, and it sees that.
 pub(super) fn one_is_cut_off_and_healed(cluster: &Cluster) {
+    cut_off_and_heal(cluster, "split", ["down", "up"]);
+}
+
+/// Its link is there, and leads nowhere.
+pub(super) fn one_is_cut_off_without_noticing(cluster: &Cluster) {
+    let bridge = format!("master {}", kernel::bridge(cluster));
+    cut_off_and_heal(cluster, "silent-split", ["nomaster", &bridge]);
+}
+
+/// The one with the virtual address, which is the most that can be cut.
+fn cut_off_and_heal(cluster: &Cluster, map: &str, [cut, heal]: [&str; 2]) {
     let three = three_running(cluster);
     let writer = Writer::begin(cluster);
     let node = etcd::holder(cluster, &refs(&three));
     let others: Vec<_> = three.iter().filter(|other| **other != node).map(String::as_str).collect();
     let port = kernel::port_of(cluster, &node);
 
-    set_link(&port, "down");
+    set_link(&port, cut);
     writer.after(&format!("{node} was cut off, with the virtual address"));
     etcd::holder(cluster, &others);
     // Its own API server is still there, and must not promise anything to anybody. What it was told may still be written
@@ -58,20 +69,26 @@ pub(super) fn one_is_cut_off_and_healed(cluster: &Cluster) {
         );
         cluster.run(&["ssh", "-n", &node, "--", &line])
     };
-    let alone = write("split");
+    let alone = write(map);
     assert!(!alone.status.success(), "who is alone took a write: {}", said(&alone));
+    let address = format!(" {}/", etcd::virtual_address(cluster));
+    wait_until("it gives up the address that nobody reaches there", PATIENCE, || {
+        let has = fleet::ssh(cluster, &node, "ip -4 -o address");
+        if has.contains(&address) { Err(has) } else { Ok(()) }
+    });
     // Also if it is the one who would be asked first.
     wait_for_members_up(cluster, "2 of 3 members are up");
 
-    set_link(&port, "up");
+    set_link(&port, heal);
     etcd::assert_members(cluster, &refs(&three));
     etcd::holder(cluster, &refs(&three));
+    let healed = format!("{map}-healed");
     wait_until("it takes writes again", PATIENCE, || {
-        let written = write("healed");
+        let written = write(&healed);
         let is_written = written.status.success() || said(&written).contains("already exists");
         if is_written { Ok(()) } else { Err(said(&written)) }
     });
-    assert_eq!(cluster.field(&["configmap", "healed"], "{.data.by}"), "the-lonely-one");
+    assert_eq!(cluster.field(&["configmap", &healed], "{.data.by}"), "the-lonely-one");
     writer.after(&format!("{node} was connected again"));
     writer.end(cluster);
 }
@@ -84,19 +101,18 @@ fn wait_for_members_up(cluster: &Cluster, wanted: &str) {
     });
 }
 
+/// For as long as no address takes to move.
 #[track_caller]
 fn wait_for_silence(cluster: &Cluster) {
-    wait_until("the API is silent", PATIENCE, || {
-        let ready = cluster.try_kubectl(&["get", "--raw", "/readyz", "--request-timeout", "2s"]);
-        ready.map_or_else(|_| Ok(()), Err)
-    });
+    let ask = || cluster.try_kubectl(&["get", "--raw", "/readyz", "--request-timeout", "2s"]);
+    wait_until("the API is silent", PATIENCE, || (0..3).map(|_| ask()).find_map(Result::ok).map_or(Ok(()), Err));
 }
 
 #[track_caller]
 fn set_link(name: &str, state: &str) {
     let root = lab::bundle().join("rootfs");
-    let set = flotilla_linux::host::Command::new("chroot").arg(root).args(["ip", "link", "set", name, state]);
-    set.run().unwrap();
+    let set = flotilla_linux::host::Command::new("chroot").arg(root).args(["ip", "link", "set", name]);
+    set.args(state.split(' ')).run().unwrap();
 }
 
 pub(super) fn what_loses_the_quorum_is_refused(cluster: &Cluster) {
@@ -118,14 +134,14 @@ pub(super) fn what_loses_the_quorum_is_refused(cluster: &Cluster) {
     );
     assert!(said(&refused).contains("--force"), "{}", said(&refused));
     let writer = Writer::begin(cluster);
-    // The dead one may go: that leaves two of two.
-    cluster.succeed(&["node", "stop", &third]);
-    etcd::assert_members(cluster, &[&first, &second]);
     wait_until("the pod of the dead one is elsewhere", PATIENCE, || {
         let now = fleet::nodes_of(cluster, "nimble");
         if now.len() == 1 && now[0] != third { Ok(()) } else { Err(format!("{now:?}")) }
     });
     fleet::undeploy(cluster, "nimble");
+    // The dead one may go: that leaves two of two.
+    cluster.succeed(&["node", "stop", &third]);
+    etcd::assert_members(cluster, &[&first, &second]);
     cluster.succeed(&["node", "stop", &second, "--force"]);
     etcd::assert_members(cluster, &[&first]);
     cluster.succeed(&["node", "start", "--all"]);
@@ -183,7 +199,7 @@ pub(super) fn one_that_is_lost_for_good_is_replaced(cluster: &Cluster) {
     let lost = &super::control_planes(cluster)[0];
     let others: Vec<_> = three.iter().filter(|other| *other != lost).map(String::as_str).collect();
     let writer = Writer::begin(cluster);
-    destroy(cluster, lost);
+    kernel::destroy(cluster, lost);
     // It may have had the virtual address: whoever cannot be asked cannot take it off the list.
     writer.goes_on();
     cluster.succeed(&["node", "delete", lost, "--force", "--drain-timeout", "1s"]);
@@ -193,15 +209,6 @@ pub(super) fn one_that_is_lost_for_good_is_replaced(cluster: &Cluster) {
     etcd::assert_members(cluster, &refs(&three));
     assert_eq!(fleet::readiness(cluster, lost), "True");
     writer.end(cluster);
-}
-
-/// Kills a node's machine and takes its disk away.
-pub(super) fn destroy(cluster: &Cluster, node: &str) {
-    kernel::kill(kernel::init_of(cluster, node));
-    let folder = cluster.state().join("nodes").join(node);
-    wait_until("its files can be removed", PATIENCE, || {
-        std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
-    });
 }
 
 pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
@@ -223,6 +230,8 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
 pub(super) fn after_a_reboot_all_nodes_are_back(cluster: &Cluster) {
     let three = three_running(cluster);
     let before = identities(cluster);
+    fleet::deploy(cluster, "lasting", 2, "");
+    cluster.wait_for("condition=Available", &["deployment/lasting"]);
     let writer = Writer::begin(cluster);
     kernel::reboot(cluster);
     let status = cluster.run(&["status"]);

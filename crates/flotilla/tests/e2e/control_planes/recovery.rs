@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::faults::destroy;
 use super::writer::written;
 use super::{Writer, control_planes};
 use super::{etcd, refs, three_running};
-use crate::faults::said;
+use crate::faults::{kernel, said};
 use crate::lab::{At, Cluster, kill_at};
 use crate::nodes::fleet;
 
@@ -39,16 +38,16 @@ pub(super) fn a_snapshot_brings_back_what_was_deleted(cluster: &Cluster) {
     Writer::begin(cluster).end(cluster);
 }
 
-/// The primary and another one are destroyed, disk and all.
+/// Two are destroyed, the primary among them, disk and all.
 pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     let [first, second, third] = three_running(cluster);
     let before = written(cluster);
     assert!(!before.is_empty());
-    let file = cluster.kubeconfig().with_file_name("later.snapshot");
-    let path = file.to_str().unwrap();
-    cluster.succeed(&["etcd", "snapshot", "save", path]);
+    let refused = cluster.run(&["recover", "--yes"]);
+    assert!(!refused.status.success(), "nothing is lost: {}", said(&refused));
+    assert!(said(&refused).contains("GUEST_HAS_MAJORITY"), "{}", said(&refused));
     for node in [&first, &second] {
-        destroy(cluster, node);
+        kernel::destroy(cluster, node);
     }
     let told = said(&cluster.run(&["etcd", "status"]));
     assert!(told.contains("1 of 3"), "{told}");
@@ -57,19 +56,38 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
     let step = &*format!("restore/{third}").leak();
     assert!(kill_at(cluster, &["recover", "--yes"], At::Within(step, 300)));
-    cluster.succeed(&["recover", "--yes", "--from", path]);
+    cluster.succeed(&["recover", "--yes"]);
     // Once more, as after a kill in the last moment.
     let again = cluster.succeed(&["recover", "--yes"]);
     assert!(again.contains("has begun anew already"), "{again}");
     let there = written(cluster);
     assert!(before.is_subset(&there), "{} were there, {} are", before.len(), there.len());
     etcd::assert_members(cluster, &[&third]);
+    made_anew_by_start(cluster, [first, second, third]);
+}
 
-    // What was lost is made anew by what makes everything.
+/// The same two, and the third has written since.
+pub(super) fn what_a_snapshot_has_is_recovered(cluster: &Cluster) {
+    let three = three_running(cluster);
+    let before = written(cluster);
+    let file = cluster.kubeconfig().with_file_name("later.snapshot");
+    let path = file.to_str().unwrap();
+    cluster.succeed(&["etcd", "snapshot", "save", path]);
+    cluster.kubectl(&["create", "configmap", "too-late", "--from-literal=it=is-not"]);
+    for node in &three[..2] {
+        kernel::destroy(cluster, node);
+    }
+    cluster.succeed(&["recover", "--yes", "--from", path]);
+    assert!(before.is_subset(&written(cluster)));
+    assert!(cluster.try_kubectl(&["get", "configmap", "too-late"]).is_err());
+    made_anew_by_start(cluster, three);
+}
+
+/// What was lost is made anew by what makes everything.
+fn made_anew_by_start(cluster: &Cluster, mut wanted: [String; 3]) {
     cluster.start(&[]);
     let mut all = control_planes(cluster);
     all.sort();
-    let mut wanted = vec![first, second, third];
     wanted.sort();
     assert_eq!(all, wanted);
     etcd::assert_members(cluster, &refs(&all));

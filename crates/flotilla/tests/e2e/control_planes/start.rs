@@ -2,13 +2,15 @@
 
 use super::etcd;
 use super::{apply, assert_no_tokens, refs, three};
-use crate::lab::{At, Cluster, kill_at};
+use crate::lab::{At, Cluster, PATIENCE, kill_at, wait_until};
 use crate::nodes::fleet;
+use crate::nodes::failure::SOON_MISSED;
 
 const TAINT: &str = "node-role.kubernetes.io/control-plane:NoSchedule";
 
 pub(super) fn three_and_two_workers(cluster: &Cluster) {
     let start = ["start", "--control-planes", "3", "--nodes", "5", "--taint-control-planes"];
+    let start = [&start[..], &["--extra-config", SOON_MISSED]].concat();
     // Killed while they found the cluster together, also while what the killed ones left is cleared away.
     for at in [
         At::Within("api/NAME", 300),
@@ -56,6 +58,20 @@ pub(super) fn taints_can_be_taken_away_and_given(cluster: &Cluster) {
 fn taints(cluster: &Cluster, node: &str) -> String {
     let path = "{range .spec.taints[*]}{.key}:{.effect}{end}";
     cluster.field(&["node", node], path)
+}
+
+/// Also to one that comes later, and to one that comes back.
+pub(super) fn those_that_come_later_have_the_taint(cluster: &Cluster) {
+    let node = "later";
+    cluster.succeed(&["node", "add", "--control-plane", "--name", node]);
+    assert_eq!(taints(cluster, node), TAINT);
+    cluster.succeed(&["node", "stop", node]);
+    cluster.succeed(&["node", "start", node]);
+    wait_until("it has the taint alone", PATIENCE, || {
+        let has = taints(cluster, node);
+        if has == TAINT { Ok(()) } else { Err(has) }
+    });
+    cluster.succeed(&["node", "delete", node]);
 }
 
 pub(super) fn workers_have_no_key_of_the_authority(cluster: &Cluster) {

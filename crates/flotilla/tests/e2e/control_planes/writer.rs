@@ -26,7 +26,7 @@ const LABEL: (&str, &str) = ("app", "writer");
 pub(super) struct Writer {
     tally: Arc<Mutex<Tally>>,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Tally {
@@ -59,7 +59,7 @@ impl Writer {
                 runtime.block_on(write(kubeconfig, &tally, &over));
             }
         });
-        let writer = Self { tally, over, thread };
+        let writer = Self { tally, over, thread: Some(thread) };
         writer.goes_on();
         writer
     }
@@ -88,11 +88,11 @@ impl Writer {
     /// Ends. Everything that was ever acknowledged must be in the cluster.
     #[track_caller]
     #[expect(clippy::print_stdout, reason = "as above")]
-    pub(super) fn end(self, cluster: &Cluster) {
+    pub(super) fn end(mut self, cluster: &Cluster) {
         self.goes_on();
         self.over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap();
-        let tally = self.tally.lock().unwrap();
+        self.thread.take().unwrap().join().unwrap();
+        let tally = self.tally();
         assert!(tally.wrong.is_empty(), "read after written: {:?}", tally.wrong);
         let there = written(cluster);
         let lost: Vec<_> = tally.acknowledged.difference(&there).collect();
@@ -109,11 +109,20 @@ impl Writer {
     }
 }
 
-/// The names of all that writers have written and that is there.
+impl Drop for Writer {
+    /// One whose test failed does not go on writing while others run.
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The names of all that writers have written and that is there with what they wrote.
 pub(super) fn written(cluster: &Cluster) -> BTreeSet<String> {
     let (key, value) = LABEL;
-    let names = cluster.field(&["configmaps", "-l", &format!("{key}={value}")], "{.items[*].metadata.name}");
-    names.split_whitespace().map(str::to_owned).collect()
+    let path = r#"{range .items[*]}{.metadata.name} {.data.name}{"\n"}{end}"#;
+    let listed = cluster.field(&["configmaps", "-l", &format!("{key}={value}")], path);
+    let whole = listed.lines().filter_map(|line| line.split_once(' ')).filter(|(name, data)| name == data);
+    whole.map(|(name, _)| name.to_owned()).collect()
 }
 
 async fn write(kubeconfig: PathBuf, tally: &Mutex<Tally>, over: &AtomicBool) {

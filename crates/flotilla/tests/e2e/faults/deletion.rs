@@ -3,13 +3,11 @@
 use std::fs;
 
 use super::{cluster, delete_without_trace, kernel, said};
-use crate::lab::{Cluster, Running};
+use crate::lab::{At, Cluster, kill_at};
 
 /// As far as needed for something to run in the node. Killed then, so that it is quick.
 fn start_halfway(cluster: &Cluster) {
-    let mut start = Running::start(&mut cluster.command(&["start"]));
-    assert!(start.wait_for_end_of_step(&format!("api/{}", cluster.name)));
-    start.kill();
+    assert!(kill_at(cluster, &["start"], At::Within("api/NAME", 800)));
 }
 
 #[test]

@@ -60,6 +60,15 @@ pub(crate) fn kill(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
+/// Kills a node's machine and takes its disk away.
+pub(crate) fn destroy(cluster: &Cluster, node: &str) {
+    kill(init_of(cluster, node));
+    let folder = cluster.state().join("nodes").join(node);
+    lab::wait_until("its files can be removed", Duration::from_secs(30), || {
+        fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+    });
+}
+
 /// Kills all that runs in it, and waits for the end.
 pub(crate) fn kill_everything(cluster: &Cluster) {
     lab::wait_until("the end of all processes", Duration::from_secs(30), || {

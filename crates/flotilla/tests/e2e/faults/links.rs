@@ -1,6 +1,6 @@
 //! The host's side of the network is taken away while the node runs.
 
-use super::{cluster, delete_without_trace, kernel, run_pod};
+use super::kernel;
 use crate::lab::{self, Cluster, PATIENCE};
 
 /// The API answers on its address, and a pod's address is reached from the host.
@@ -14,14 +14,9 @@ fn assert_reached(cluster: &Cluster) {
     });
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn start_repairs_the_network_under_a_running_node() {
-    let (cluster, before) = cluster("links");
-    cluster.start(&[]);
+pub(super) fn start_repairs_the_network(cluster: &Cluster) {
     let busybox = lab::bundle().join("rootfs/bin/busybox");
     cluster.load_image(&flotilla_testkit::image::busybox(&busybox));
-    run_pod(&cluster, "keeper", "");
     cluster.apply(&format!(
         "apiVersion: v1
 kind: Pod
@@ -34,21 +29,21 @@ spec:
         flotilla_testkit::image::BUSYBOX
     ));
     cluster.wait_for("condition=Ready", &["pod", "web"]);
-    assert_reached(&cluster);
-    let init = kernel::init(&cluster);
-    let bridge = kernel::bridge(&cluster);
+    assert_reached(cluster);
+    let init = kernel::init(cluster);
+    let bridge = kernel::bridge(cluster);
 
     let cuts: [(&str, &dyn Fn()); 3] = [
-        ("the node's link", &|| kernel::delete_link(&kernel::port(&cluster))),
+        ("the node's link", &|| kernel::delete_link(&kernel::port(cluster))),
         ("the bridge", &|| kernel::delete_link(&bridge)),
         ("the packet rules", &|| kernel::delete_rules(&bridge)),
     ];
     for (what, cut) in cuts {
         cut();
         cluster.start(&[]);
-        assert_eq!(kernel::init(&cluster), init, "the node was booted anew for {what}");
-        assert_reached(&cluster);
+        assert_eq!(kernel::init(cluster), init, "the node was booted anew for {what}");
+        assert_reached(cluster);
         assert!(cluster.start(&[]).contains("nothing to do"), "something is still missing after {what}");
     }
-    delete_without_trace(&cluster, &before, "repairs of the network");
+    cluster.kubectl(&["delete", "pod", "web"]);
 }

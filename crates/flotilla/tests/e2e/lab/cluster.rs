@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -145,16 +145,28 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Prints the last lines of the logs of every node. Never panics: that would hide a test's own failure.
+    #[expect(clippy::print_stdout, reason = "the harness shows it with the failure")]
+    pub(crate) fn print_logs(&self) {
+        let listed = self.command(&["node", "list", "--format", "{{.Name}}"]).output();
+        let nodes = listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned());
+        for node in nodes.unwrap_or_default().lines() {
+            println!("==== the logs of {node}");
+            let logs = self.command(&["node", "logs", node, "-n", "30"]).output();
+            for stream in logs.iter().flat_map(|logs| [&logs.stdout, &logs.stderr]) {
+                println!("{}", String::from_utf8_lossy(stream));
+            }
+        }
+    }
+}
+
 impl Drop for Cluster {
     #[expect(clippy::print_stdout, reason = "the harness shows it with the failure")]
     fn drop(&mut self) {
         let failed = std::thread::panicking();
         if failed {
-            let logs = self.command(&["logs", "-n", "30"]).output();
-            println!("==== the logs of {}", self.name);
-            for stream in logs.iter().flat_map(|logs| [&logs.stdout, &logs.stderr]) {
-                println!("{}", String::from_utf8_lossy(stream));
-            }
+            self.print_logs();
         }
         if keep(failed) && self.state().exists() {
             let (home, name) = (self.home.display(), &self.name);
@@ -197,11 +209,23 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
     })
 }
 
+/// Between two questions. Most of them start programs, which take the processors from what is waited for.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Waits until the question has an answer; what is still wrong in the end is told.
 #[track_caller]
-pub(crate) fn wait_until<T>(what: &str, limit: Duration, ask: impl FnMut() -> Result<T, String>) -> T {
-    flotilla_linux::poll::until(limit, ask, |_| false)
-        .unwrap_or_else(|error| panic!("{what}: still not so after {} s: {error}", limit.as_secs()))
+#[expect(clippy::disallowed_methods, reason = "nobody tells a test when to look again")]
+pub(crate) fn wait_until<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<T, String>) -> T {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) if begun.elapsed() > limit => {
+                panic!("{what}: still not so after {} s: {error}", limit.as_secs())
+            }
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
 }
 
 /// The standard output of a program that went well, and all that one said that did not.

@@ -13,7 +13,8 @@ pub(crate) enum At {
     End(&'static str),
 }
 
-/// Runs a command and kills it at a moment. False if it ended before.
+/// Runs a command and kills it at a moment. False if it never came so far, or ended by itself while time passed. Between the
+/// last events and the end of a command there is no time to speak of: then it may have ended, too.
 pub(crate) fn kill_at(cluster: &Cluster, args: &[&str], at: At) -> bool {
     let mut running = Running::start(&mut cluster.command(args));
     let (At::Beginning(step) | At::Within(step, _) | At::End(step)) = at;
@@ -24,6 +25,7 @@ pub(crate) fn kill_at(cluster: &Cluster, args: &[&str], at: At) -> bool {
     };
     if let At::Within(_, milliseconds) = at {
         pass(Duration::from_millis(milliseconds));
+        return running.kill() && seen;
     }
     running.kill();
     seen

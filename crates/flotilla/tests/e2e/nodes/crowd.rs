@@ -1,18 +1,26 @@
 //! More nodes than processors.
 
+use std::fs;
+
 use super::fleet;
 use crate::lab::{Cluster, feed};
 
 /// As many small workers.
 const WORKERS: usize = 12;
 
+/// Of the host: six nodes use up what it usually is.
+const INOTIFY: &str = "/proc/sys/fs/inotify/max_user_instances";
+
 pub(super) fn run_on_every_node(cluster: &Cluster) {
+    fs::write(INOTIFY, "128").unwrap();
     let name = &cluster.name;
     let text = format!(
         "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: {name}\nnodes:\n- memory: 2g\n- {{count: {WORKERS}, memory: 400m}}\n"
     );
     let started = feed(&mut cluster.command(&["start", "-f", "-"]), text.as_bytes());
     assert!(started.status.success(), "{}", crate::faults::said(&started));
+    let raised: u32 = fs::read_to_string(INOTIFY).unwrap().trim().parse().unwrap();
+    assert!(raised >= 8192, "{raised}");
     let nodes = fleet::names(cluster);
     assert_eq!(nodes.len(), 1 + WORKERS);
     for node in &nodes {

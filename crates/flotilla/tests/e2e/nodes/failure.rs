@@ -7,7 +7,7 @@ use crate::faults::{kernel, said};
 use crate::lab::{Cluster, PATIENCE, wait_until};
 
 /// Makes the cluster give up on a silent node sooner than it would by default.
-pub(super) const SOON_MISSED: &str = "controller-manager.node-monitor-grace-period=20s";
+pub(crate) const SOON_MISSED: &str = "controller-manager.node-monitor-grace-period=20s";
 
 pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
     let node = &fleet::worker(cluster, 3);
@@ -66,6 +66,7 @@ pub(super) fn after_a_reboot_all_four_nodes_are_back(cluster: &Cluster) {
 
     cluster.start(&[]);
     assert_eq!(identities(), before);
+    super::network::every_node_knows_the_ways(cluster);
     for probe in fleet::probes(cluster) {
         // What the API tells of a pod is from before, until its node has told anew.
         wait_until(&format!("the pod on {} answers", probe.node), PATIENCE, || {

@@ -159,7 +159,7 @@ pub(crate) fn worker(cluster: &Cluster, number: u32) -> String {
 /// A line for the shell of a node, which must succeed.
 #[track_caller]
 pub(crate) fn ssh(cluster: &Cluster, node: &str, line: &str) -> String {
-    cluster.succeed(&["ssh", "-n", node, "--", line]).trim_end().to_owned()
+    cluster.succeed(&["node", "ssh", node, "--", line]).trim_end().to_owned()
 }
 
 /// Whether the node is Ready, in the cluster's own words: `True`, `False` or `Unknown`.

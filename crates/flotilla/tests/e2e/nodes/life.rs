@@ -29,7 +29,7 @@ pub(super) fn a_stopped_node_returns_as_it_was(cluster: &Cluster) {
     assert!(!cluster.run(&["ssh", "-n", node, "--", "true"]).status.success());
     assert!(cluster.succeed(&["node", "stop", node]).contains("stopped already"));
     // The network changes meanwhile: the one that is down learns of it when it comes back.
-    cluster.succeed(&["node", "add", "late"]);
+    cluster.succeed(&["worker", "create", "--name", "late"]);
     fleet::load_image(cluster, "late");
 
     let said = cluster.succeed(&["node", "start", "m02"]);
@@ -40,6 +40,7 @@ pub(super) fn a_stopped_node_returns_as_it_was(cluster: &Cluster) {
     assert!(fleet::ssh(cluster, node, "crictl images").contains("flotilla.test/busybox"));
     let probes = fleet::probes(cluster);
     assert!(probes.iter().any(|now| now.pod == probe.pod), "its pod is the same: {probes:?}");
+    super::network::every_node_knows_the_ways(cluster);
     // A sandbox of before may have been given up meanwhile, and with it the pod's address.
     wait_until("the ways between both", PATIENCE, || {
         let probes = fleet::probes(cluster);
@@ -83,7 +84,7 @@ pub(super) fn a_drained_node_returns(cluster: &Cluster) {
     let moved = fleet::nodes_of(cluster, "guest");
     assert!(moved.len() == 1 && moved[0] != *node, "{moved:?}");
 
-    cluster.succeed(&["node", "start", node]);
+    cluster.succeed(&["node", "start", "--name", "m03"]);
     assert_eq!(cluster.field(&["node", node], "{.spec.unschedulable}"), "", "it takes pods again");
     fleet::undeploy(cluster, "guest");
     fleet::deploy(cluster, "guest", 1, &fleet::only_on(node));

@@ -43,6 +43,8 @@ pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
         (&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]),
         (&"1".into(), &"1Gi".into())
     );
+    let quota = "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
+    assert_eq!(fleet::ssh(cluster, NODE, quota), "100000");
     let row = fleet::list(cluster).pop().unwrap();
     assert_eq!(
         [&row["Name"], &row["Labels"], &row["Taints"], &row["Memory"]],
@@ -109,16 +111,20 @@ pub(super) fn pods_land_only_where_they_fit(cluster: &Cluster) {
     cluster.succeed(&[&["node", "add", ROOMY][..], &flags].concat());
     fleet::load_image(cluster, ROOMY);
     super::network::every_node_knows_the_ways(cluster);
-    let on_either = format!("  nodeSelector: {{sized: 'yes'}}\n{}", TOLERANT.replacen("      ", "  ", 1));
-    for (app, memory) in [("fits", "1200Mi"), ("too-large", "2100Mi")] {
-        sized(cluster, app, memory, &on_either);
+    let tolerant = TOLERANT.replacen("      ", "  ", 1);
+    let on_either = format!("  nodeSelector: {{sized: 'yes'}}\n{tolerant}");
+    let on_bounded = format!("  nodeSelector: {{disk: ssd}}\n{tolerant}");
+    for (app, size) in [("fits", "memory: 1200Mi"), ("too-large", "memory: 2100Mi")] {
+        sized(cluster, app, size, &on_either);
     }
-    sized(cluster, "huge", "9000Gi", "");
+    sized(cluster, "too-busy", "cpu: 1001m", &on_bounded);
+    sized(cluster, "huge", "memory: 9000Gi", "");
     cluster.wait_for("condition=Ready", &["pod/fits"]);
     assert_eq!(fleet::nodes_of(cluster, "fits"), [ROOMY]);
     assert_unschedulable(cluster, "too-large", "Insufficient memory");
+    assert_unschedulable(cluster, "too-busy", "Insufficient cpu");
     assert_unschedulable(cluster, "huge", "Insufficient memory");
-    cluster.kubectl(&["delete", "pod", "fits", "too-large", "huge"]);
+    cluster.kubectl(&["delete", "pod", "fits", "too-large", "too-busy", "huge"]);
     cluster.succeed(&["node", "delete", ROOMY]);
     super::network::every_node_knows_the_ways(cluster);
 }
@@ -143,8 +149,8 @@ pub(super) fn who_eats_too_much_dies_in_its_node(cluster: &Cluster) {
     cluster.kubectl(&["delete", "pod", "eater"]);
 }
 
-/// A pod that asks for so much memory.
-fn sized(cluster: &Cluster, name: &str, memory: &str, more: &str) {
+/// A pod that asks for so much.
+fn sized(cluster: &Cluster, name: &str, size: &str, more: &str) {
     let image = crate::faults::pause_image();
     cluster.apply(&format!(
         "apiVersion: v1
@@ -152,7 +158,7 @@ kind: Pod
 metadata: {{name: {name}, labels: {{app: {name}}}}}
 spec:
   terminationGracePeriodSeconds: 0
-  containers: [{{name: main, image: '{image}', resources: {{requests: {{memory: {memory}}}}}}}]
+  containers: [{{name: main, image: '{image}', resources: {{requests: {{{size}}}}}}}]
 {more}"
     ));
 }

@@ -75,12 +75,12 @@ pub(super) fn numbers_are_not_given_twice(cluster: &Cluster) {
     assert_eq!(ranges.len(), fleet::names(cluster).len(), "{ranges:?}");
 }
 
-/// The one that the part before has added. Its pods are nobody's to end, and the cluster does not know that it is off.
+/// The one that the part before has added, disk and all. Its pods are nobody's to end, and the cluster does not know that it is off.
 pub(super) fn a_vanished_node_can_be_deleted(cluster: &Cluster) {
     let node = &fleet::names(cluster).pop().unwrap();
     fleet::deploy(cluster, "lost", 1, &fleet::only_on(node));
     cluster.wait_for("condition=Available", &["deployment/lost"]);
-    kernel::kill(kernel::init_of(cluster, node));
+    kernel::destroy(cluster, node);
     let deleted = cluster.run(&["node", "delete", node]);
     assert!(deleted.status.success(), "{}", said(&deleted));
     assert!(said(&deleted).contains("cannot be drained while off"), "{}", said(&deleted));
