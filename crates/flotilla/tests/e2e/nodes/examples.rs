@@ -31,14 +31,17 @@ fn boots(example: &Path) {
     let nodes = fleet::list(&cluster);
     assert!(nodes.iter().any(|node| node["Role"] == "control-plane"), "{nodes:?}");
     for node in nodes.iter().filter(|node| node["Status"] == "Running") {
-        let node = node["Name"].as_str().unwrap();
-        assert_eq!(fleet::readiness(&cluster, node), "True", "{node}");
-    }
-    for node in &nodes {
-        let name = node["Name"].as_str().unwrap();
-        if node["Status"] == "Running" {
-            assert_eq!(node["PodCIDR"], cluster.field(&["node", name], "{.spec.podCIDR}"), "{name}");
-        }
+        let listed = |key: &str| node[key].as_str().unwrap();
+        let name = listed("Name");
+        assert_eq!(fleet::readiness(&cluster, name), "True", "{name}");
+        let of_node = |path: &str| cluster.field(&["node", name], path);
+        assert_eq!(of_node("{.spec.podCIDR}"), listed("PodCIDR"), "{name}");
+        assert_eq!(of_node("{.status.nodeInfo.kubeletVersion}"), listed("Version"), "{name}");
+        assert_eq!(of_node("{.status.capacity.cpu}"), listed("CPUs"), "{name}");
+        let taints = of_node(r"{range .spec.taints[*]}{.key}={.value}:{.effect}{end}");
+        assert!(taints.contains(listed("Taints")), "{name}: {taints}");
+        let labels = cluster.kubectl(&["get", "node", name, "--show-labels", "--no-headers"]);
+        assert!(listed("Labels").split(',').all(|label| labels.contains(label)), "{name}: {labels}");
     }
     assert!(cluster.run(&["diff", "-f", path.to_str().unwrap()]).status.success());
 }
