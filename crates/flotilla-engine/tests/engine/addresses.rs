@@ -138,6 +138,10 @@ enum Deed {
     Add(u32),
     Remove(u32),
     Reload,
+    /// What was handed out so far is saved, and machines are made of it, never before.
+    Save,
+    /// The command is killed: what it had not saved is as if it had never been.
+    Crash,
 }
 
 fn any_deed() -> impl Strategy<Value = Deed> {
@@ -145,6 +149,8 @@ fn any_deed() -> impl Strategy<Value = Deed> {
         4 => (0_u32..24).prop_map(Deed::Add),
         3 => (0_u32..24).prop_map(Deed::Remove),
         1 => Just(Deed::Reload),
+        2 => Just(Deed::Save),
+        1 => Just(Deed::Crash),
     ]
 }
 
@@ -164,6 +170,8 @@ proptest! {
     ) {
         let room = room(&cluster);
         let mut used = BTreeSet::new();
+        let mut saved = (cluster.clone(), used.clone());
+        let mut machines = BTreeMap::new();
         for deed in deeds {
             match deed {
                 Deed::Add(index) => {
@@ -180,8 +188,20 @@ proptest! {
                         (None, None) => prop_assert_eq!(cluster.handed_out.nodes.len(), room as usize),
                     }
                 }
-                Deed::Remove(index) => remove(&mut cluster, &name(index)),
+                Deed::Remove(index) => {
+                    machines.remove(&name(index));
+                    remove(&mut cluster, &name(index));
+                }
                 Deed::Reload => reload(&mut cluster),
+                Deed::Save => {
+                    saved = (cluster.clone(), used.clone());
+                    machines.clone_from(&cluster.handed_out.nodes);
+                }
+                Deed::Crash => (cluster, used) = saved.clone(),
+            }
+            // No machine lost its number to another node, and none is there that nobody knows.
+            for (node, number) in &machines {
+                prop_assert_eq!(cluster.handed_out.nodes.get(node), Some(number));
             }
             assert_apart(&cluster);
         }
