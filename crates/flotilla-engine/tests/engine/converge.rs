@@ -7,7 +7,7 @@ use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
-use crate::world::{World, told, wait, with_control_planes, with_worker};
+use crate::world::{World, told, wait, with_control_planes, with_two_workers, with_worker};
 
 /// Longer than anything here takes, on a clock that stands still while there is something to do.
 const LONG: std::time::Duration = std::time::Duration::from_hours(1);
@@ -190,6 +190,28 @@ async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_jus
     world.take_events();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_to_join_keeps_no_other_from_it() {
+    for broken in ["demo-m02", "demo-m03"] {
+        let world = World::of(with_two_workers());
+        world.calls.fail(&format!("join {broken}"), When::Before);
+        let error = world.start().await.unwrap_err();
+        assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
+        let events = world.take_events();
+        let unfinished: Vec<_> = ["join/demo-m02", "join/demo-m03"]
+            .into_iter()
+            .filter(|step| !told(&events).contains(&format!(". {step}")))
+            .collect();
+        assert_eq!(unfinished, [format!("join/{broken}")], "the step names the node");
+        assert_eq!(world.found().await.joined.len(), 2, "the control plane and the other one");
+        world.calls.take();
+        assert_eq!(world.start().await.unwrap(), Changed::Yes);
+        let joined: Vec<_> = world.calls.take().into_iter().filter(|call| call.starts_with("join")).collect();
+        assert_eq!(joined, [format!("join {broken}")]);
+        assert_eq!(world.found().await, World::running_of(with_two_workers()).await.found().await);
+    }
 }
 
 #[tokio::test]

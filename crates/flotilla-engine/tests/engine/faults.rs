@@ -7,7 +7,7 @@ use flotilla_engine::port::{Changed, Drain};
 use flotilla_engine::{Cluster, EngineError, Event};
 use flotilla_testkit::fake::{self, When};
 
-use crate::world::{World, with_control_planes, with_worker};
+use crate::world::{World, with_control_planes, with_two_workers, with_worker};
 
 const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
@@ -124,6 +124,11 @@ async fn after_a_fault_in_any_call_the_same_command_gets_there_with_workers() {
     for (before, command) in TRIED.into_iter().chain(TRIED_ON_WORKERS) {
         fail_each_call(&with_worker(), before, command).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_fault_in_any_call_the_same_command_gets_there_with_workers_that_are_added() {
+    fail_each_call(&with_two_workers(), Before::Small, Command::Start).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,21 @@ nodes:
     fake::cluster_of(yaml, "10.213.0.0/24")
 }
 
+/// A control plane `demo` and workers `demo-m02` and `demo-m03`.
+pub(crate) fn with_two_workers() -> Cluster {
+    let yaml = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane}
+- {name: demo-m02, role: worker}
+- {name: demo-m03, role: worker}
+";
+    fake::cluster_of(yaml, "10.213.0.0/24")
+}
+
 /// Control planes `demo`, `demo-m02` and `demo-m03`, and a worker `demo-m04`.
 pub(crate) fn with_control_planes() -> Cluster {
     let yaml = "\
