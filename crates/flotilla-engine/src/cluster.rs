@@ -125,6 +125,13 @@ impl Cluster {
         })
     }
 
+    /// Whether it had nodes that it has no more. Some of them may have left something behind.
+    pub(crate) fn was_larger(&self) -> bool {
+        let HandedOut { nodes, highest, .. } = &self.handed_out;
+        let highest = nodes.values().copied().max().unwrap_or(0).max(*highest);
+        usize::try_from(highest).is_ok_and(|highest| highest > nodes.len())
+    }
+
     /// Forgets nodes that are gone.
     pub(crate) fn take_out(&mut self, nodes: &[NodeName]) {
         self.spec.nodes.retain(|node| !nodes.contains(&node.name));

@@ -97,7 +97,8 @@ impl Engine<'_> {
                 break;
             }
         }
-        if control_planes().count() > 1 {
+        let answers = matches!(seen.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
+        if control_planes().count() > 1 || answers && cluster.was_larger() {
             seen.members = self.members(cluster, machines).await;
         }
         if let Some(members) = &seen.members {
@@ -108,7 +109,7 @@ impl Engine<'_> {
         }
         if let Some((first, machine)) = first.as_ref().and_then(|node| Some((&node.spec.name, on(node)?)))
             && joined.iter().any(|name| name != first)
-            && matches!(seen.kubernetes, KubernetesState::Partial | KubernetesState::Complete)
+            && answers
             && let Some(listed) = self.bootstrapper.listed(cluster, machine.as_ref()).await
         {
             // One that somebody took off the list has to register again. Completing the cluster sees to the first.

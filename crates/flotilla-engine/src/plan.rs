@@ -23,7 +23,7 @@ pub struct Observed {
     /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
     /// none, the cluster has never been.
     pub founders: BTreeSet<NodeName>,
-    /// Those of etcd; none where they could not be asked for, or where there is but one control plane.
+    /// Those of etcd; none where they could not be asked for, or where there never was but one node.
     pub members: Option<Vec<Member>>,
     /// The person's kubeconfig has the way to it, and it is the current one.
     pub published: bool,
