@@ -1,5 +1,6 @@
 //! Doing a plan: observe, plan, apply.
 
+mod restart;
 mod retire;
 mod work;
 
@@ -23,7 +24,8 @@ use crate::port::{
 use crate::quorum::{self, Quorum};
 use crate::store::ClusterStore;
 
-pub use retire::Leaving;
+pub use restart::Resize;
+pub use retire::{Leaving, Turnover};
 
 use work::Work;
 
@@ -238,13 +240,6 @@ impl Engine<'_> {
             drop(self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await);
         }
         Ok(changed)
-    }
-
-    /// Turns some nodes off for a moment: control planes among them stay what they are.
-    pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
-        let plan = plan::stop_nodes(&powers(&machines), nodes, &[]);
-        self.apply(&plan, &Work::on(cluster, machines)).await
     }
 
     /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.

@@ -94,6 +94,40 @@ pub fn order_of_leaving(members: &[Member], leaving: &[Node]) -> Result<Vec<Node
     Ok(order.into_iter().map(|node| node.spec.name.clone()).collect())
 }
 
+/// The members once these control planes are up: one that is down has come back, one that is none has joined.
+pub fn once_up(members: &[Member], coming: &[Node]) -> Vec<Member> {
+    let mut members = members.to_vec();
+    for node in coming {
+        if let Some(member) = members.iter_mut().find(|member| member.is_of(node)) {
+            (member.up, member.learner) = (true, false);
+        } else {
+            let (name, address) = (node.spec.name.to_string(), node.address);
+            members.push(Member { name, id: 0, address, up: true, learner: false });
+        }
+    }
+    members
+}
+
+/// Whether control planes can go in two groups, first those that are deleted, then those that stop: with a majority at
+/// every moment, from the first to the last.
+pub fn can_go(members: &[Member], deleted: &[Node], stopped: &[Node]) -> Result<(), Shortfall> {
+    order_of_leaving(members, deleted)?;
+    let stays = |member: &&Member| !deleted.iter().any(|node| member.is_of(node));
+    let rest: Vec<_> = members.iter().filter(stays).cloned().collect();
+    let before = Quorum::of(members);
+    order_of_leaving(&rest, stopped).map_err(|shortfall| Shortfall { before, ..shortfall })?;
+    Ok(())
+}
+
+/// Whether a control plane can be off for a moment, and stay a member. Where there are but one or two nobody can, and
+/// whoever restarts one knows that.
+pub fn can_pause(members: &[Member], node: &Node) -> Result<(), Shortfall> {
+    let before = Quorum::of(members);
+    let costs = members.iter().any(|member| member.is_of(node) && votes(member));
+    let left = before.up - usize::from(costs);
+    if before.total > 2 && left < before.needed() { Err(Shortfall { before, left }) } else { Ok(()) }
+}
+
 fn votes(member: &Member) -> bool {
     member.up && !member.learner
 }
@@ -171,6 +205,51 @@ mod tests {
         assert_eq!(leave("ul", &[2]), "m2");
         assert_eq!(leave("un", &[2]), "m2");
         assert_eq!(leave("u", &[7]), "m7", "it is no member");
+    }
+
+    #[test]
+    fn what_comes_makes_it_easier_and_what_goes_is_counted_together() {
+        let nodes = |numbers: &[u8]| numbers.iter().map(|number| node(*number)).collect::<Vec<_>>();
+        let change = |states: &str, coming: &[u8], deleted: &[u8], stopped: &[u8]| {
+            let members = once_up(&members(states), &nodes(coming));
+            match can_go(&members, &nodes(deleted), &nodes(stopped)) {
+                Ok(()) => "fine".to_owned(),
+                Err(Shortfall { before: Quorum { total, up }, left }) => {
+                    format!("{up} of {total}, {left} left")
+                }
+            }
+        };
+        for (states, coming, deleted, stopped, told) in [
+            ("uuu", &[][..], &[2][..], &[3][..], "fine"),
+            ("uuu", &[], &[1, 2], &[3], "3 of 3, 0 left"),
+            // Each alone could go.
+            ("uuuudd", &[], &[1], &[], "fine"),
+            ("uuuudd", &[], &[], &[2], "fine"),
+            ("uuuudd", &[], &[1], &[2], "4 of 6, 2 left"),
+            // Without the dead one the other can.
+            ("uuudd", &[], &[], &[2], "3 of 5, 2 left"),
+            ("uuudd", &[], &[4], &[2], "fine"),
+            ("uudd", &[4], &[1], &[2], "3 of 4, 1 left"),
+            // One that joins has a vote, and one that is dead comes back.
+            ("uud", &[4], &[2], &[], "fine"),
+            ("uud", &[3], &[2], &[], "fine"),
+            ("u", &[2], &[1], &[], "fine"),
+            // One that was stopped by force, still a member, goes before the next.
+            ("uud", &[], &[], &[2, 3], "fine"),
+            // Nobody can join where there is no majority.
+            ("uddd", &[5], &[1], &[], "2 of 5, 1 left"),
+        ] {
+            assert_eq!(change(states, coming, deleted, stopped), told, "{states} {coming:?} {deleted:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_three_can_be_off_for_a_moment_if_the_others_are_up() {
+        let pause = |states: &str, number: u8| can_pause(&members(states), &node(number)).is_ok();
+        assert!(pause("uuu", 2) && pause("uud", 3) && pause("uuuud", 1) && pause("uul", 3));
+        assert!(!pause("uud", 2) && !pause("udd", 1) && !pause("uuudd", 3));
+        // Of these nobody could ever be restarted.
+        assert!(pause("u", 1) && pause("uu", 1));
     }
 
     #[test]

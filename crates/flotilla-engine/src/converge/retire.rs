@@ -17,6 +17,15 @@ pub enum Leaving {
     Deleted,
 }
 
+/// How a command changes the control plane, in this order.
+#[derive(Debug, Clone, Copy)]
+pub struct Turnover<'a> {
+    /// Control planes that are started first, whether they are members already or join.
+    pub coming: &'a [NodeName],
+    pub deleted: &'a [NodeName],
+    pub stopped: &'a [NodeName],
+}
+
 impl Leaving {
     fn doing(self) -> &'static str {
         match self {
@@ -39,6 +48,27 @@ impl Engine<'_> {
         }
         let observed = self.observe(cluster).await?;
         retiring(cluster, &observed, nodes, leaving).map(drop)
+    }
+
+    /// The same for all that a command does to the control plane, taken together. `cluster` has all who come and all who
+    /// go.
+    pub async fn can_turn_over(&self, cluster: &Cluster, turnover: Turnover<'_>) -> Result<(), EngineError> {
+        let Turnover { deleted, stopped, .. } = turnover;
+        if control_planes(cluster, &[deleted, stopped].concat()).is_empty() {
+            return Ok(());
+        }
+        turn_over(cluster, &self.observe(cluster).await?, turnover)
+    }
+
+    /// Refuses to turn a control plane off for a moment if etcd would be without its majority meanwhile; not where there
+    /// are so few that it always would be.
+    pub async fn can_restart(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
+        let going = control_planes(cluster, std::slice::from_ref(node));
+        let Some(node) = going.first() else { return Ok(()) };
+        let members = self.members(cluster, &self.machines(cluster.name()).await?).await;
+        let members = members.ok_or_else(|| unknown(cluster))?;
+        quorum::can_pause(&members, node)
+            .map_err(|shortfall| too_few(cluster, "restarting", &going, shortfall))
     }
 
     /// The control planes among some nodes that have to retire, in that order. With `force` none does where not all can,
@@ -107,19 +137,46 @@ fn retiring(
             Leaving::Deleted => Err(EngineError::NotRunning { cluster, node }),
         };
     }
-    let too_few = |Shortfall { before: Quorum { total, up }, left }| {
-        let names: Vec<_> = going.iter().map(|node| node.spec.name.to_string()).collect();
-        let (cluster, doing, nodes) = (cluster.name().clone(), leaving.doing(), names.join(", "));
-        EngineError::Majority { cluster, up, total, doing, nodes, left }
-    };
+    let too_few = |shortfall| too_few(cluster, leaving.doing(), &going, shortfall);
     if cluster.spec.control_planes().all(|node| nodes.contains(&node.name)) {
         let up = going.iter().filter(|node| is_on(&node.spec)).count();
         return Err(too_few(Shortfall { before: Quorum { total: going.len(), up }, left: 0 }));
     }
-    let unknown = || EngineError::MajorityUnknown { cluster: cluster.name().clone() };
-    let members = observed.members.as_ref().ok_or_else(unknown)?;
+    let members = observed.members.as_ref().ok_or_else(|| unknown(cluster))?;
     let mut order = quorum::order_of_leaving(members, &going).map_err(too_few)?;
     let has_left = |node: &Node| !is_on(&node.spec) && !members.iter().any(|member| member.is_of(node));
     order.retain(|name| !going.iter().any(|node| node.spec.name == *name && has_left(node)));
     Ok(order)
+}
+
+fn turn_over(cluster: &Cluster, observed: &Observed, turnover: Turnover<'_>) -> Result<(), EngineError> {
+    let named = |names| control_planes(cluster, names);
+    let (deleted, stopped) = (named(turnover.deleted), named(turnover.stopped));
+    let going = [deleted.clone(), stopped.clone()].concat();
+    let (doing, leaving) = match (deleted.is_empty(), stopped.is_empty()) {
+        (true, _) => (Leaving::Stopped.doing(), Leaving::Stopped),
+        (false, true) => (Leaving::Deleted.doing(), Leaving::Deleted),
+        (false, false) => ("deleting and stopping", Leaving::Deleted),
+    };
+    if !cluster.spec.control_planes().any(|node| observed.is_on(&node.name)) {
+        return retiring(cluster, observed, &names_of(&going), leaving).map(drop);
+    }
+    let members = observed.members.as_ref().ok_or_else(|| unknown(cluster))?;
+    let members = quorum::once_up(members, &named(turnover.coming));
+    quorum::can_go(&members, &deleted, &stopped)
+        .map_err(|shortfall| too_few(cluster, doing, &going, shortfall))
+}
+
+fn names_of(nodes: &[Node]) -> Vec<NodeName> {
+    nodes.iter().map(|node| node.spec.name.clone()).collect()
+}
+
+fn unknown(cluster: &Cluster) -> EngineError {
+    EngineError::MajorityUnknown { cluster: cluster.name().clone() }
+}
+
+fn too_few(cluster: &Cluster, doing: &'static str, going: &[Node], shortfall: Shortfall) -> EngineError {
+    let Shortfall { before: Quorum { total, up }, left } = shortfall;
+    let names: Vec<_> = going.iter().map(|node| node.spec.name.to_string()).collect();
+    EngineError::Majority { cluster: cluster.name().clone(), up, total, doing, nodes: names.join(", "), left }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flotilla_engine::converge::Leaving;
+use flotilla_engine::converge::{Leaving, Turnover};
 use flotilla_engine::port::{Changed, Drain, Driver, Member, Power};
 use flotilla_engine::{EngineError, Event};
 use flotilla_spec::{NodeName, WantedPower};
@@ -291,4 +291,82 @@ async fn a_dead_member_that_no_node_has_is_taken_out_by_the_next_start() {
     assert!(world.calls.take().contains(&"expel gone by demo".to_owned()));
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m02", "demo-m03"]);
     assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn what_a_lost_addition_left_in_etcd_is_taken_out_also_where_one_control_plane_is_left() {
+    let mut world = World::running().await;
+    let address = "10.213.0.3".parse().unwrap();
+    // Announced by an addition that was killed; then the node was deleted by force.
+    let stranger = Member { name: String::new(), id: 99, address, up: false, learner: true };
+    world.bootstrapper.add_stranger(world.name(), stranger);
+    world.cluster.handed_out.highest = 2;
+    assert_eq!(world.start().await.unwrap(), Changed::Yes);
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo"]);
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn etcd_is_not_asked_for_its_members_where_there_was_never_more_than_one_node() {
+    let world = World::running().await;
+    world.start().await.unwrap();
+    assert!(!world.calls.take().contains(&"members".to_owned()));
+}
+
+#[tokio::test]
+async fn the_last_one_that_runs_is_stopped_by_force_and_comes_back_as_it_was() {
+    let mut world = World::running_of(with_control_planes()).await;
+    stop_nodes(&mut world, &names(["demo", "demo-m02"])).await.unwrap();
+    let before = world.found().await;
+    world.take_events();
+    let third = names(["demo-m03"]);
+    want_stopped(&mut world, &third);
+    world.engine().stop_nodes(&world.cluster, &third, true).await.unwrap();
+    let events = world.take_events();
+    let Event::Warning { text } = &events[0] else { panic!("{events:?}") };
+    assert!(
+        text.starts_with("1 of 1 members is up; stopping demo-m03 leaves 0; they stay members"),
+        "{text}"
+    );
+    assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m03"]);
+    let third = world.cluster.spec.nodes.iter_mut().find(|node| node.name == third[0]).unwrap();
+    third.power = WantedPower::Running;
+    world.start().await.unwrap();
+    assert_eq!(world.found().await, before);
+}
+
+#[tokio::test]
+async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
+    let mut world = World::running_of(with_control_planes()).await;
+    let [first, second, third] = names(["demo", "demo-m02", "demo-m03"]);
+    world.driver.lose_power(world.name(), &third);
+    world.bootstrapper.set_up(world.name(), &third, false);
+    let spare = async |world: &World, coming: &[&NodeName], deleted: &NodeName, stopped: &[&NodeName]| {
+        let [coming, stopped] =
+            [coming, stopped].map(|names| names.iter().copied().cloned().collect::<Vec<_>>());
+        let deleted = std::slice::from_ref(deleted);
+        let turnover = Turnover { coming: &coming, deleted, stopped: &stopped };
+        let spared = world.engine().can_turn_over(&world.cluster, turnover).await;
+        spared.map_err(|refused| refused.to_string())
+    };
+    let refused = "2 of 3 members are up; deleting demo-m02 leaves 1";
+    assert_eq!(spare(&world, &[], &second, &[]).await.unwrap_err(), refused);
+    // What is dead is started first.
+    spare(&world, &[&third], &second, &[]).await.unwrap();
+    let refused = "3 of 3 members are up; deleting and stopping demo-m02, demo, demo-m03 leaves 0";
+    assert_eq!(spare(&world, &[&third], &second, &[&first, &third]).await.unwrap_err(), refused);
+    // Whoever joins has a vote, and is waited for as well.
+    let fourth: NodeName = "new".parse().unwrap();
+    let spec = world.cluster.node(&second).unwrap().spec;
+    world.cluster.spec.nodes.push(flotilla_spec::NodeSpec { name: fourth.clone(), ..spec });
+    world.cluster.hand_out().unwrap();
+    spare(&world, &[&fourth], &second, &[]).await.unwrap();
+    let refused = "3 of 4 members are up; deleting and stopping demo-m02, demo leaves 1";
+    assert_eq!(spare(&world, &[&fourth], &second, &[&first]).await.unwrap_err(), refused);
+    // Nobody is believed where nobody can be asked.
+    for _ in 0..2 {
+        world.calls.fail("members", When::Before);
+    }
+    let refused = "etcd does not answer: how many of its members are up is not known";
+    assert_eq!(spare(&world, &[&fourth], &second, &[]).await.unwrap_err(), refused);
 }

@@ -8,5 +8,6 @@ mod converge;
 mod error;
 mod faults;
 mod plan;
+mod restart;
 mod store;
 mod world;

@@ -1,0 +1,106 @@
+//! Turning nodes off for a moment, to give them what they get when they boot.
+
+use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
+
+use super::work::Work;
+use super::{Engine, Wait, powers};
+use crate::cluster::Cluster;
+use crate::error::EngineError;
+use crate::plan;
+use crate::port::Changed;
+
+/// Which nodes are to have other sizes and mounts.
+#[derive(Debug, Clone, Copy)]
+pub struct Resize<'a> {
+    pub nodes: &'a [NodeName],
+    /// What has those that they are to have.
+    pub wanted: &'a ClusterSpec,
+    /// Nodes that are about to be deleted: workers among them need not come up.
+    pub going: &'a [NodeName],
+    /// Control planes are restarted also where etcd is without its majority meanwhile.
+    pub force: bool,
+}
+
+impl Engine<'_> {
+    /// Turns some nodes off for a moment: control planes among them stay what they are.
+    pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let plan = plan::stop_nodes(&powers(&machines), nodes, &[]);
+        self.apply(&plan, &Work::on(cluster, machines)).await
+    }
+
+    /// Makes everything run but workers that are about to be deleted.
+    pub async fn start_staying(
+        &self,
+        cluster: &Cluster,
+        going: &[NodeName],
+        wait: &Wait,
+    ) -> Result<Changed, EngineError> {
+        let mut staying = cluster.clone();
+        let goes = |node: &&mut NodeSpec| node.role == Role::Worker && going.contains(&node.name);
+        for node in staying.spec.nodes.iter_mut().filter(goes) {
+            node.power = WantedPower::Stopped;
+        }
+        self.start(&staying, wait).await
+    }
+
+    /// Gives nodes the sizes and mounts that they get when they boot. Of several control planes one after the other is off,
+    /// and that only when all that are to run do. All others are off afterwards, and `start` turns them on.
+    ///
+    /// Each is off before its size is saved: killed in between, it is still to be changed.
+    pub async fn resize(
+        &self,
+        cluster: &mut Cluster,
+        how: Resize<'_>,
+        wait: &Wait,
+    ) -> Result<Changed, EngineError> {
+        let Resize { nodes, wanted, going, force } = how;
+        let several = cluster.spec.control_planes().count() > 1;
+        let is_control_plane =
+            |name: &&NodeName| cluster.spec.control_planes().any(|node| node.name == **name);
+        let seen = powers(&self.machines(cluster.name()).await?);
+        let (on, off): (Vec<_>, Vec<_>) = nodes.iter().partition(|name| seen.is_on(name));
+        let (one_by_one, others): (Vec<_>, Vec<_>) =
+            on.into_iter().partition(|name| several && is_control_plane(name));
+        let mut changed = Changed::No;
+        if !off.is_empty() {
+            self.give(cluster, wanted, off)?;
+        }
+        if !one_by_one.is_empty() {
+            // Who is dead would be missed while another is off.
+            changed = self.start_staying(cluster, going, wait).await?;
+        }
+        for name in one_by_one {
+            if !force {
+                self.can_restart(cluster, name).await?;
+            }
+            self.power_off(cluster, std::slice::from_ref(name)).await?;
+            self.give(cluster, wanted, [name])?;
+            changed = changed.or(self.start_staying(cluster, going, wait).await?);
+        }
+        if !others.is_empty() {
+            let names: Vec<_> = others.iter().copied().cloned().collect();
+            changed = changed.or(self.power_off(cluster, &names).await?);
+            self.give(cluster, wanted, others)?;
+        }
+        Ok(changed)
+    }
+
+    /// Saves the sizes and mounts of nodes that are off.
+    fn give<'n>(
+        &self,
+        cluster: &mut Cluster,
+        wanted: &ClusterSpec,
+        nodes: impl IntoIterator<Item = &'n NodeName>,
+    ) -> Result<(), EngineError> {
+        for name in nodes {
+            let wanted = wanted.nodes.iter().find(|wanted| wanted.name == *name);
+            let known = cluster.spec.nodes.iter_mut().find(|known| known.name == *name);
+            if let (Some(known), Some(wanted)) = (known, wanted) {
+                (known.cpus, known.memory) = (wanted.cpus, wanted.memory);
+                known.mounts.clone_from(&wanted.mounts);
+            }
+        }
+        self.store.save(cluster)
+    }
+}
