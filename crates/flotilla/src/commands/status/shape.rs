@@ -27,6 +27,7 @@ pub(super) struct NodeStatus {
     /// It has the API's virtual address now.
     #[serde(rename = "VirtualIP")]
     pub(super) virtual_ip: bool,
+    /// Those of its spec, which are known also while the API does not answer. `kubectl` shows those that others put there.
     taints: String,
 }
 
@@ -141,6 +142,7 @@ impl ClusterStatus {
                 "IP": node.ip,
                 "Primary": node.primary,
                 "VirtualIP": node.virtual_ip,
+                "Taints": node.taints,
             })
         });
         Self {
@@ -247,6 +249,14 @@ mod tests {
         let status = running();
         let filled = fill_in("{{.Name}}: {{.Host}}, {{.APIServer}}", &status).unwrap();
         assert_eq!(filled, "demo: Running, Running");
+    }
+
+    #[test]
+    fn the_whole_cluster_has_what_minikube_has_not_as_well() {
+        let whole = ClusterStatus::of("demo", &[running()], Ipv4Addr::new(10, 213, 0, 254), None);
+        let node = &whole.nodes[0];
+        assert_eq!((&node["Primary"], &node["VirtualIP"]), (&true.into(), &true.into()));
+        assert_eq!(node["Taints"], "node-role.kubernetes.io/control-plane:NoSchedule");
     }
 
     #[test]
