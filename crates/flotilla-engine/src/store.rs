@@ -1,4 +1,5 @@
-//! The state folder's clusters: what cannot be observed. `clusters/NAME/{cluster.yaml,state.json,lock,nodes/}`.
+//! The state folder's clusters: what cannot be observed.
+//! `clusters/NAME/{cluster.yaml,state.json,renewal.json,lock,nodes/}`.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -7,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use flotilla_linux::filelock::{FileLock, Holder};
 use flotilla_linux::host::Cancel;
-use flotilla_spec::{ClusterName, ClusterSpec};
+use flotilla_spec::{ClusterName, ClusterSpec, NodeName};
 use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, HandedOut};
 use crate::error::EngineError;
@@ -16,12 +18,26 @@ use crate::port::Changed;
 
 const SPEC: &str = "cluster.yaml";
 const STATE: &str = "state.json";
+const RENEWAL: &str = "renewal.json";
 const LOCK: &str = "lock";
 
 /// Where clusters are kept. Written through a temporary file and a rename; reading never waits.
 #[derive(Debug, Clone)]
 pub struct ClusterStore {
     folder: PathBuf,
+}
+
+/// The last time that etcd began anew with one member. What is seen of it later could be a cluster that was always so
+/// small.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Renewal {
+    /// Where.
+    pub node: NodeName,
+    /// What its data was known by before: if it still is, nothing has begun.
+    pub data: String,
+    /// Else the command was killed.
+    pub finished: bool,
 }
 
 /// What to do while another command changes the cluster.
@@ -74,6 +90,19 @@ impl ClusterStore {
             return Err(damaged(format!("{SPEC} is that of cluster {}", spec.name).into()));
         }
         Ok(Some(Cluster { spec, handed_out }))
+    }
+
+    /// The last renewal of a cluster's etcd; none if there never was one.
+    pub fn renewal(&self, name: &ClusterName) -> Result<Option<Renewal>, EngineError> {
+        let damaged = |source| EngineError::Damaged { cluster: name.clone(), source: Box::new(source) };
+        let text = self.read(name, RENEWAL)?;
+        text.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged)
+    }
+
+    pub fn save_renewal(&self, name: &ClusterName, renewal: &Renewal) -> Result<(), EngineError> {
+        let path = self.make_folder(name)?.join(RENEWAL);
+        let text = serde_json::to_string_pretty(renewal).expect("it is plain data") + "\n";
+        write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))
     }
 
     /// The other clusters here. One that cannot be read is left out.

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use flotilla_engine::port::Changed;
-use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
+use flotilla_engine::store::{ClusterLock, ClusterStore, Renewal, WhenBusy};
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_linux::filelock::Holder;
 use flotilla_linux::host::Cancel;
@@ -164,6 +164,24 @@ fn a_removed_cluster_leaves_nothing_and_removing_it_again_succeeds() {
     assert_eq!(kept.load().unwrap(), None);
     assert_eq!(fs::read_dir(kept.root.path()).unwrap().count(), 0, "nor an empty state folder");
     assert_eq!(kept.store.remove(kept.cluster.name()).unwrap(), Changed::No);
+}
+
+#[test]
+fn a_renewal_is_remembered_for_as_long_as_the_cluster_is() {
+    let kept = Kept::saved();
+    let name = kept.cluster.name();
+    assert_eq!(kept.store.renewal(name).unwrap(), None);
+    let mut renewal = Renewal { node: "demo".parse().unwrap(), data: "4711".to_owned(), finished: false };
+    for finished in [false, true] {
+        renewal.finished = finished;
+        kept.store.save_renewal(name, &renewal).unwrap();
+        assert_eq!(kept.store.renewal(name).unwrap().as_ref(), Some(&renewal));
+    }
+    assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
+    fs::write(kept.file("renewal.json"), "{}").unwrap();
+    assert!(matches!(kept.store.renewal(name), Err(EngineError::Damaged { .. })));
+    kept.store.remove(name).unwrap();
+    assert_eq!(kept.store.renewal(name).unwrap(), None);
 }
 
 #[test]

@@ -8,9 +8,11 @@ use flotilla_engine::quorum::Quorum;
 use flotilla_engine::{Cluster, EngineError, Event};
 use flotilla_kubeadm::etcd::Source;
 use flotilla_linux::poll;
+use flotilla_spec::{NodeSpec, WantedPower};
 use serde_json::json;
 
-use super::etcd::{ControlPlane, EtcdError, Status, renewal};
+use super::etcd::renewal::{self, Progress};
+use super::etcd::{ControlPlane, EtcdError, Status};
 use crate::args::RecoverArgs;
 use crate::cluster::Cx;
 use crate::failure::Failure;
@@ -35,21 +37,28 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
     let there = renewal::power_on(cx, &cluster)?;
     let others = cluster.spec.control_planes().count() > 1;
     let survivors = survivors(cx, &there)?;
+    let survivor = survivors.best();
+    let name = survivor.node.spec.name.clone();
     let quorum = survivors.status.as_ref().map(Status::quorum);
-    let (name, done) = match quorum {
-        // A killed command of ours has come that far.
-        Some(Quorum { total: 1, up: 1 }) if others => {
-            renewal::finish(cx, &cluster, survivors.best(), &there)?;
-            (survivors.best().node.spec.name.clone(), None)
-        }
-        Some(quorum) if quorum.holds() => {
+    let is_missed = |node: &NodeSpec| node.power == WantedPower::Running && node.name != name;
+    let seen = Seen {
+        quorum,
+        progress: renewal::progress(cx, survivor)?,
+        from_file: file.is_some(),
+        others_are_missed: cluster.spec.control_planes().any(is_missed),
+    };
+    let done = match seen.course() {
+        Course::Refuse(quorum) => {
             return Err(EtcdError::HasMajority { cluster: cx.name.clone(), quorum }.into());
         }
-        _ => {
-            let survivor = survivors.best();
+        Course::Nothing => None,
+        Course::Finish => {
+            renewal::finish(cx, &cluster, survivor, &there)?;
+            None
+        }
+        Course::Renew => {
             let source = file.map_or(Source::Own, Source::File);
-            let snapshot = renewal::renew(cx, &mut cluster, survivor, &there, source)?;
-            (survivor.node.spec.name.clone(), Some(snapshot))
+            Some(renewal::renew(cx, &mut cluster, survivor, &there, source)?)
         }
     };
     let keys = done.as_ref().map(|snapshot| snapshot.keys);
@@ -64,6 +73,42 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
         cx.screen.note(&text, &format!("`flotilla start{flag}` lets the other control planes join it"));
     }
     Ok(())
+}
+
+/// What decides on what is to be done.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// None if etcd does not answer.
+    quorum: Option<Quorum>,
+    /// Of the survivor.
+    progress: Progress,
+    from_file: bool,
+    /// Others are to run beside the survivor: a cluster that is well has them as members.
+    others_are_missed: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Course {
+    Renew,
+    /// A killed command of ours has come that far.
+    Finish,
+    /// The same command again.
+    Nothing,
+    Refuse(Quorum),
+}
+
+impl Seen {
+    fn course(self) -> Course {
+        let Some(quorum) = self.quorum.filter(|quorum| quorum.holds()) else { return Course::Renew };
+        let is_alone = quorum.total == 1;
+        match self.progress {
+            // Who names a file wants what is in it, and the other one was never told of as done.
+            Progress::Begun if is_alone && self.from_file => Course::Renew,
+            Progress::Begun if is_alone => Course::Finish,
+            Progress::Finished if is_alone && self.others_are_missed && !self.from_file => Course::Nothing,
+            _ => Course::Refuse(quorum),
+        }
+    }
 }
 
 fn agreed(cx: &Cx, args: &RecoverArgs, cluster: &Cluster) -> Result<bool, Failure> {
@@ -122,4 +167,64 @@ fn survivors(cx: &Cx, there: &[ControlPlane]) -> Result<Survivors, Failure> {
         cx.screen.reporter().report(Event::Warning { text });
     }
     Ok(survivors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALONE: Option<Quorum> = Some(Quorum { total: 1, up: 1 });
+
+    fn course(quorum: Option<Quorum>, progress: Progress) -> [Course; 2] {
+        let seen = Seen { quorum, progress, from_file: false, others_are_missed: true };
+        [seen.course(), Seen { from_file: true, ..seen }.course()]
+    }
+
+    #[test]
+    fn without_a_majority_etcd_begins_anew_whatever_was_before() {
+        for quorum in [None, Some(Quorum { total: 3, up: 1 }), Some(Quorum { total: 2, up: 1 })] {
+            for progress in [Progress::None, Progress::Begun, Progress::Finished] {
+                assert_eq!(
+                    course(quorum, progress),
+                    [Course::Renew, Course::Renew],
+                    "{quorum:?} {progress:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_is_well_is_refused_also_if_its_other_control_planes_were_stopped() {
+        for quorum in [Quorum { total: 1, up: 1 }, Quorum { total: 3, up: 2 }] {
+            let refused = || Course::Refuse(quorum);
+            assert_eq!(course(Some(quorum), Progress::None), [refused(), refused()]);
+        }
+        let seen =
+            Seen { quorum: ALONE, progress: Progress::Finished, from_file: false, others_are_missed: false };
+        assert!(matches!(seen.course(), Course::Refuse(_)), "it was recovered long ago");
+    }
+
+    #[test]
+    fn a_killed_recovery_is_finished_or_done_again_from_the_file_that_is_named() {
+        assert_eq!(course(ALONE, Progress::Begun), [Course::Finish, Course::Renew]);
+        let [again, with_file] = course(ALONE, Progress::Finished);
+        assert_eq!(again, Course::Nothing);
+        assert!(matches!(with_file, Course::Refuse(_)), "the file would be ignored");
+        // Others have joined in the meantime.
+        let joined = Some(Quorum { total: 3, up: 3 });
+        assert!(matches!(course(joined, Progress::Begun), [Course::Refuse(_), Course::Refuse(_)]));
+    }
+
+    #[test]
+    fn who_is_refused_learns_what_helps_instead() {
+        use flotilla_engine::explain::Explain;
+        let quorum = Quorum { total: 1, up: 1 };
+        let refused = EtcdError::HasMajority { cluster: "demo".parse().unwrap(), quorum };
+        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_MAJORITY", 81));
+        assert_eq!(
+            refused.to_string(),
+            "a majority of etcd's members is up, 1 of 1: there is nothing to recover"
+        );
+        assert!(refused.hints()[1].starts_with("`flotilla etcd snapshot restore FILE -p demo`"));
+    }
 }

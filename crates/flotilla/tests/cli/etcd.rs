@@ -147,3 +147,20 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     let missing = home.run(["-p", "demo", "recover", "--from", &below(&home, "nothing")]);
     assert_eq!(missing.status, 30, "{missing}");
 }
+
+#[test]
+fn where_no_control_plane_is_left_there_is_nothing_to_begin_from() {
+    let spec = "- {name: demo, role: control-plane}\n- {name: m02, role: control-plane}\n";
+    let Some(home) = home_with(spec, &["demo", "m02"]) else { return };
+    let file = below(&home, "etcd.snapshot");
+    std::fs::write(&file, "").unwrap();
+    let told = "\
+error[GUEST_NO_SURVIVOR]: no control plane of cluster demo is left that has its data and keys
+hint: without its keys it cannot be brought back: `flotilla delete -p demo`, then `start`
+";
+    for command in [&["recover"][..], &["recover", "--from", &file], &["etcd", "snapshot", "restore", &file]]
+    {
+        let ran = home.run(["-p", "demo"].iter().chain(command).chain(&["--yes"]));
+        assert_eq!((ran.status, ran.stderr.as_str()), (85, told), "{command:?} {ran}");
+    }
+}

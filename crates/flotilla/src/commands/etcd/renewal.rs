@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use flotilla_engine::event::{Outcome, Step};
-use flotilla_engine::port::{Machine, Power};
+use flotilla_engine::port::{Cmd, Machine, Power};
+use flotilla_engine::store::Renewal;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{Snapshot, Source};
-use flotilla_spec::WantedPower;
+use flotilla_spec::{NodeSpec, WantedPower};
 
 use super::{ControlPlane, EtcdError, control_planes};
 use crate::cluster::Cx;
@@ -34,11 +35,15 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, Failu
 /// it: two such could be a majority of what was.
 pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
     let engine = cx.engine();
+    let machines = cx.wait(engine.machines(&cx.name))?;
+    let machine_of = |node: &NodeSpec| machines.get(&node.name);
+    if !cluster.spec.control_planes().any(|node| machine_of(node).is_some()) {
+        return Err(EtcdError::NoSurvivor { cluster: cx.name.clone() }.into());
+    }
     cx.wait(async {
-        let machines = engine.machines(&cx.name).await?;
         engine.driver.ensure_network(cluster).await?;
         for node in cluster.spec.control_planes() {
-            let machine = machines.get(&node.name).filter(|machine| machine.state().power == Power::Off);
+            let machine = machine_of(node).filter(|machine| machine.state().power == Power::Off);
             let Some(machine) = machine else { continue };
             let has_data = engine.bootstrapper.has_joined(machine.as_ref()).await;
             if node.power == WantedPower::Stopped && !has_data {
@@ -52,6 +57,31 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
         Ok::<(), EngineError>(())
     })?;
     control_planes(cx, cluster)
+}
+
+/// How far the last renewal came that is of this control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There was none, or it was killed before etcd had begun anew.
+    None,
+    /// It was killed after that.
+    Begun,
+    Finished,
+}
+
+pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, Failure> {
+    let renewal = cx.store.renewal(&cx.name)?.filter(|renewal| renewal.node == member.node.spec.name);
+    Ok(match renewal {
+        Some(renewal) if renewal.finished => Progress::Finished,
+        Some(renewal) if renewal.data != data_of(cx, member) => Progress::Begun,
+        _ => Progress::None,
+    })
+}
+
+/// What etcd's data is known by: the folder, of which there is another one as soon as etcd has begun anew.
+fn data_of(cx: &Cx, member: &ControlPlane) -> String {
+    let stat = Cmd::new(["stat", "--format=%i", "/var/lib/etcd/member"]);
+    cx.wait(member.machine.exec().run(stat)).map(|inode| inode.text().trim().to_owned()).unwrap_or_default()
 }
 
 /// Lets etcd begin anew in `member`, which is the primary control plane from then on. No other one of those that are
@@ -68,6 +98,10 @@ pub(crate) fn renew(
     // First: killed in the middle, the next command goes on with the same one.
     cluster.spec.make_primary(name);
     cx.store.save(cluster)?;
+    if progress(cx, member)? != Progress::Begun {
+        let renewal = Renewal { node: name.clone(), data: data_of(cx, member), finished: false };
+        cx.store.save_renewal(&cx.name, &renewal)?;
+    }
     let title = format!("beginning etcd anew in node {name}");
     let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
     let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source)?;
@@ -92,11 +126,12 @@ fn others(member: &ControlPlane, there: &[ControlPlane]) -> Vec<Arc<dyn Machine>
     others.map(|other| other.machine.clone()).collect()
 }
 
-/// Turns off again what was turned on only to forget its data.
+/// Turns off again what was turned on only to forget its data, and notes that nothing is left to do.
 fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), Failure> {
     let stopped = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Stopped);
     let stopped = stopped.filter(|node| node.name != member.node.spec.name);
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
     cx.wait(cx.engine().power_off(cluster, &stopped))?;
-    Ok(())
+    let renewal = Renewal { node: member.node.spec.name.clone(), data: data_of(cx, member), finished: true };
+    Ok(cx.store.save_renewal(&cx.name, &renewal)?)
 }
