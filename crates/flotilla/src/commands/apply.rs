@@ -4,9 +4,11 @@ mod control_plane;
 
 use std::collections::BTreeSet;
 
+use flotilla_bundle::Shelf;
+use flotilla_engine::converge::Resize;
 use flotilla_engine::port::{Changed, Drain};
-use flotilla_engine::{Cluster, EngineError};
-use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
+use flotilla_engine::{Cluster, EngineError, Event};
+use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
 
 use crate::args::ApplyArgs;
@@ -26,6 +28,8 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
         let cluster = cx.store.get(&cx.name)?;
         let plan = Plan::new(&cx, &file, Some(&cluster))?;
         plan.feasible(&cx, &cluster)?;
+        check(&cx, &cluster, &plan, args.draining.force)?;
+        tell_outages(&cx, &plan);
         tell_plan(&cx, args, &plan);
         return Ok(());
     }
@@ -34,6 +38,7 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
     let mut cluster = cx.store.get(&cx.name)?;
     let plan = Plan::new(&cx, &file, Some(&cluster))?;
     plan.feasible(&cx, &cluster)?;
+    check(&cx, &cluster, &plan, args.draining.force)?;
     prepare::warn(&cx, &plan.wanted);
     if !plan.changes.is_empty() && !agreed(&cx, args.yes, &plan)? {
         return Ok(());
@@ -60,11 +65,27 @@ fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
     start::from_file(cx, file, &args.file.path, &how)
 }
 
+/// Refuses what cannot be done to that cluster as it is now. Changes nothing.
+fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
+    if !plan.runs() && plan.changes.iter().any(Change::relabels) {
+        return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
+    }
+    let mut new = plan.wanted.clone();
+    new.nodes.retain(|node| !cluster.handed_out.bundles.contains_key(&node.name));
+    prepare::check_named_bundles(&shelf(cx)?, &new, plan.file.as_ref())?;
+    control_plane::check(cx, &merged(cluster, plan)?, plan, force)
+}
+
+fn shelf(cx: &Cx) -> Result<Shelf, Failure> {
+    Ok(Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?)
+}
+
 /// Shows what would change, and asks unless `yes` was given.
 pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, Failure> {
     if !cx.screen.is_json() {
         cx.screen.line(&plan.lines());
     }
+    tell_outages(cx, plan);
     if yes {
         return Ok(true);
     }
@@ -76,28 +97,33 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, Failure> {
     Ok(yes)
 }
 
-/// Does it in an order in which pods that must move have somewhere to go, and in which the same command goes on from
-/// wherever this one was killed.
-pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) -> Result<Changed, Failure> {
-    let engine = cx.engine();
-    let runs = plan.wanted.nodes.iter().any(|node| node.power == WantedPower::Running);
-    if !runs && plan.changes.iter().any(Change::relabels) {
-        return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
+/// A person has to know when nobody can write.
+fn tell_outages(cx: &Cx, plan: &Plan) {
+    for text in control_plane::outages(plan) {
+        cx.screen.reporter().report(Event::Note { text });
     }
-    let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
-    control_plane::check(cx, cluster, plan, drain.force)?;
+}
+
+/// Does it in an order in which pods that must move have somewhere to go, and in which the same command goes on from
+/// wherever this one was killed. All that can be settled without a machine is settled before the first one is touched.
+pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) -> Result<Changed, Failure> {
+    let (engine, wait) = (cx.engine(), wait::default());
+    // Once more: while a person thought, a node may have died.
+    check(cx, cluster, plan, drain.force)?;
+    let mut next = merged(cluster, plan)?;
+    let (spec, known) = (&next.spec, &next.handed_out.bundles);
+    next.handed_out.bundles = prepare::own_bundles(cx, &shelf(cx)?, spec, known, plan.file.as_ref())?;
     cx.wait(engine.finish_stop(cluster))?;
-    let mut changed = resize(cx, cluster, plan)?;
-    merge(cluster, &plan.wanted)?;
-    prepare::save(cx, cluster)?;
-    if runs {
-        // Workers that go need not come up first.
-        let mut staying = cluster.clone();
-        let goes = |node: &&mut NodeSpec| node.role == Role::Worker && gone.contains(&node.name);
-        for node in staying.spec.nodes.iter_mut().filter(goes) {
-            node.power = WantedPower::Stopped;
-        }
-        changed = changed.or(cx.wait(engine.start(&staying, &wait::default()))?);
+    prepare::save(cx, &mut next)?;
+    *cluster = next;
+    let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
+    let resized: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).cloned().collect();
+    let resized: Vec<_> =
+        cluster.nodes().map(|node| node.spec.name).filter(|name| resized.contains(name)).collect();
+    let how = Resize { nodes: &resized, wanted: &plan.wanted, going: &gone, force: drain.force };
+    let mut changed = cx.wait(engine.resize(cluster, how, &wait))?;
+    if plan.runs() {
+        changed = changed.or(cx.wait(engine.start_staying(cluster, &gone, &wait))?);
         cluster.handed_out.adding.clear();
     }
     if plan.changes.iter().any(Change::relabels)
@@ -108,11 +134,12 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
     if plan.changes.iter().any(Change::forwards) {
         changed = changed.or(cx.wait(engine.driver.ensure_routes(cluster)).map_err(EngineError::from)?);
     }
+    control_plane::check_again(cx, cluster, plan, drain.force)?;
     if !gone.is_empty() {
         cx.wait(engine.delete_nodes(cluster, &gone, drain))?;
         changed = Changed::Yes;
     }
-    let stopped = if runs {
+    let stopped = if plan.runs() {
         let off = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
         let off: Vec<_> = off.map(|node| node.name.clone()).collect();
         cluster.spec.hand_over_primary(&off);
@@ -122,28 +149,6 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
         cx.wait(engine.stop(cluster, false))?
     };
     Ok(changed.or(stopped))
-}
-
-/// Gives nodes that run the sizes and mounts that they get when they boot. Each is off before that is saved: killed in
-/// between, it is still to be changed. Of several control planes one after the other is off.
-fn resize(cx: &Cx, cluster: &mut Cluster, plan: &Plan) -> Result<Changed, Failure> {
-    let resized: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).cloned().collect();
-    let mut one_by_one: Vec<_> = cluster.spec.control_planes().map(|node| node.name.clone()).collect();
-    one_by_one.retain(|name| resized.contains(name) && cluster.spec.control_planes().count() > 1);
-    let mut changed = Changed::No;
-    for name in &one_by_one {
-        changed = changed.or(cx.wait(cx.engine().power_off(cluster, std::slice::from_ref(name)))?);
-        let wanted = plan.wanted.nodes.iter().find(|wanted| wanted.name == *name);
-        let known = cluster.spec.nodes.iter_mut().find(|known| known.name == *name);
-        if let (Some(known), Some(wanted)) = (known, wanted) {
-            (known.cpus, known.memory) = (wanted.cpus, wanted.memory);
-            known.mounts.clone_from(&wanted.mounts);
-        }
-        prepare::save(cx, cluster)?;
-        changed = changed.or(cx.wait(cx.engine().start(cluster, &wait::default()))?);
-    }
-    let others: Vec<_> = resized.into_iter().filter(|name| !one_by_one.contains(name)).collect();
-    Ok(changed.or(cx.wait(cx.engine().power_off(cluster, &others))?))
 }
 
 /// Gives nodes their new labels and taints: in the cluster first, so that a killed command still finds them to be
@@ -169,20 +174,35 @@ fn removed(change: &Change) -> Option<&NodeName> {
     }
 }
 
-/// Puts the wanted nodes into the cluster. Those that go stay in it until they are gone, and so do labels and taints of
-/// those that stay: see [`relabel`].
-fn merge(cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<(), Failure> {
-    for node in &wanted.nodes {
+/// The cluster with the wanted nodes in it. Those that go stay in it until they are gone, and so do labels and taints of
+/// those that stay (see [`relabel`]), and sizes and mounts of those that must be off for new ones (see [`Resize`]).
+fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, Failure> {
+    let mut cluster = cluster.clone();
+    let restarts = |node: &NodeSpec| plan.changes.iter().any(|change| change.restarts() == Some(&node.name));
+    for node in &plan.wanted.nodes {
         match cluster.spec.nodes.iter_mut().find(|known| known.name == node.name) {
             Some(known) => {
-                let (labels, taints) = (known.labels.clone(), known.taints.clone());
-                *known = NodeSpec { labels, taints, ..node.clone() };
+                let mut next =
+                    NodeSpec { labels: known.labels.clone(), taints: known.taints.clone(), ..node.clone() };
+                if restarts(node) {
+                    (next.cpus, next.memory) = (known.cpus, known.memory);
+                    next.mounts.clone_from(&known.mounts);
+                }
+                *known = next;
             }
             None => cluster.spec.nodes.push(node.clone()),
         }
     }
-    cluster.spec.node_defaults.clone_from(&wanted.node_defaults);
-    Ok(cluster.hand_out()?)
+    cluster.spec.node_defaults.clone_from(&plan.wanted.node_defaults);
+    cluster.hand_out()?;
+    Ok(cluster)
+}
+
+impl Plan {
+    /// Whether any node is to run afterwards.
+    fn runs(&self) -> bool {
+        self.wanted.nodes.iter().any(|node| node.power == WantedPower::Running)
+    }
 }
 
 fn tell_plan(cx: &Cx, args: &ApplyArgs, plan: &Plan) {

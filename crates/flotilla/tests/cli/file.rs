@@ -242,6 +242,46 @@ fn what_cannot_change_is_refused_before_anything_is_touched() {
 }
 
 #[test]
+fn what_a_change_needs_of_the_host_is_settled_before_a_node_is_touched() {
+    // They are to run, so that one after the other would be restarted for a new size.
+    let known = KNOWN.replace(", power: stopped", "").replace("role: worker", "role: control-plane");
+    let rest = "nodes: [{cpus: 1}, {role: control-plane, memory: 1g}, {name: new, bundle: '0123456789ab'}]";
+    let Some(home) = home_with_known(&known, rest) else { return };
+    for flag in ["--dry-run", "--yes"] {
+        let ran = home.run(["apply", "-f", "cluster.yaml", flag]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (15, ""), "{ran}");
+        assert!(ran.stderr.contains("no bundle for"), "{ran}");
+    }
+    assert_eq!(fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap(), known);
+}
+
+#[test]
+fn who_restarts_one_of_two_control_planes_is_told_what_that_means() {
+    let known = KNOWN.replace(", power: stopped", "").replace("role: worker", "role: control-plane");
+    let Some(home) = home_with_known(&known, "nodes: [{}, {role: control-plane, memory: 2g}]") else {
+        return;
+    };
+    assert_snapshot!(home.run(["apply", "-f", "cluster.yaml", "--dry-run"]), @"
+    status: 0
+    ----- stdout -----
+    ~ node demo-m02: memory 1Gi -> 2Gi (needs a restart of that node)
+    ----- stderr -----
+    the API does not answer while node demo-m02 restarts: one of two control planes is no majority
+    ");
+}
+
+#[test]
+fn a_control_plane_that_nobody_can_let_go_stays_also_in_a_dry_run() {
+    let known = KNOWN.replace("role: worker", "role: control-plane");
+    let Some(home) = home_with_known(&known, "nodes: [{state: stopped}]") else { return };
+    for flag in ["--dry-run", "--yes"] {
+        let ran = home.run(["apply", "-f", "cluster.yaml", flag]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (83, ""), "{ran}");
+    }
+    assert_eq!(fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap(), known);
+}
+
+#[test]
 fn an_exported_cluster_is_as_its_file_says() {
     // The ranges that were chosen may be named.
     let chosen = "network: {subnet: 10.213.77.0/24, podSubnet: 10.254.0.0/16}";
