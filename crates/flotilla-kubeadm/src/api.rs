@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::Serialize;
@@ -14,6 +14,7 @@ use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::BootstrapError;
 
 use crate::credentials::Credentials;
+use crate::patience::{Cancelled, Patience};
 
 pub(crate) const SYSTEM: &str = "kube-system";
 
@@ -25,6 +26,10 @@ pub(crate) const PATIENT: Duration = Duration::from_secs(2);
 
 /// No question asked here takes longer, unless the server is stuck.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// For the API's address to be with another control plane, and for etcd to have a leader: seconds, also on a busy host.
+const MOVE: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(50);
 
 /// A client for the cluster's API with these credentials. Connects with its first request.
 pub(crate) async fn client(
@@ -86,6 +91,50 @@ where
     match api.create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         made => made.map(drop),
+    }
+}
+
+/// Takes an object away, unless it is gone already.
+pub(crate) async fn delete<K>(api: &Api<K>, name: &str, how: &DeleteParams) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match api.delete(name, how).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
+    }
+}
+
+/// Asks again as long as the error is one that passes, for as long as a [`MOVE`] may take. What is asked must bear to be
+/// done twice: an answer may be lost.
+pub(crate) async fn insist<T, F>(
+    action: impl Into<String>,
+    cancelled: &Cancelled,
+    ask: impl Fn() -> F,
+) -> Result<T, BootstrapError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let action = action.into();
+    let patience = Patience::new(action.as_str(), MOVE, cancelled);
+    loop {
+        let error = match ask().await {
+            Err(error) if is_passing(&error) => error,
+            answer => return answer.map_err(cannot(action)),
+        };
+        match patience.pause(POLL, &[]).await {
+            Err(BootstrapError::TimedOut { .. }) => return Err(cannot(action)(error)),
+            result => result?,
+        }
+    }
+}
+
+/// Whether the same question may have an answer in a moment: nobody has heard it, the server could not do it now, or
+/// another has changed the object since it was looked at.
+pub(crate) fn is_passing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 409 | 429 | 500..),
+        error => matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)),
     }
 }
 

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
+use crate::api::{self, PATIENT, SYSTEM, exists, insist};
 use crate::cni;
 use crate::corefile;
 use crate::credentials::{self, Credentials};
@@ -105,7 +105,8 @@ impl Completion<'_> {
             phase::coredns(self.machine, self.credentials.path).await?;
         }
         if self.missing.has(Part::HostNames) {
-            self.put_host_names().await.map_err(cannot("tell the cluster's DNS the host's names"))?;
+            let action = "tell the cluster's DNS the host's names";
+            insist(action, self.cancelled, || self.put_host_names()).await?;
         }
         Ok(())
     }
@@ -194,8 +195,8 @@ impl Completion<'_> {
         }));
         let name = self.node.spec.name.to_string();
         let nodes = Api::<KubeNode>::all(self.client.clone());
-        let patched = nodes.patch(&name, &PatchParams::default(), &patch).await;
-        patched.map(drop).map_err(cannot(format!("give node {name} its pod range {range}")))
+        let (action, how) = (format!("give node {name} its pod range {range}"), PatchParams::default());
+        insist(action, self.cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
     }
 
     /// Waits until the API server has made the roles of its own components. One that asks to be the leader before is

@@ -65,10 +65,10 @@ pub(crate) struct Joining<'a> {
 /// Joins the machine, up to a healthy control plane in it.
 pub(crate) async fn join(this: &Joining<'_>) -> Result<(), BootstrapError> {
     this.clear().await?;
-    let token = Token::create(this.client).await?;
+    let token = Token::create(this.client, this.cancelled).await?;
     let joined = this.join(&token).await;
     // Also after a failure. It expires by itself, should this fail.
-    let removed = token.remove(this.client).await;
+    let removed = token.remove(this.client, this.cancelled).await;
     joined.and(removed)
 }
 
@@ -84,8 +84,8 @@ impl Joining<'_> {
         if !left.text().is_empty() {
             leave::clear(self.machine).await?;
         }
-        mirror::forget(self.client, &name).await?;
-        stopped::mark(self.client, &name).await
+        mirror::forget(self.client, &name, self.cancelled).await?;
+        stopped::mark(self.client, &name, self.cancelled).await
     }
 
     async fn join(&self, token: &Token) -> Result<(), BootstrapError> {

@@ -3,12 +3,12 @@
 use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::{BootstrapError, Drain, Machine};
 use k8s_openapi::api::core::v1::{Node as KubeNode, Pod};
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::api::{self, PATIENT, cannot};
+use crate::api::{self, PATIENT, cannot, insist};
 use crate::credentials;
 use crate::patience::{Cancelled, Patience};
 use crate::stopped;
@@ -28,23 +28,34 @@ pub(crate) async fn drain(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    let Some(node) = cordon(&client, name).await? else { return Ok(()) };
+    drain_by(&client, name, how, cancelled).await
+}
+
+/// What keeps a pod is told in the end, whatever it was: it may pass, and with `force` does not count any more.
+async fn drain_by(
+    client: &Client,
+    name: &str,
+    how: Drain,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let node = insist(format!("cordon node {name}"), cancelled, || cordon(client, name)).await?;
+    let Some(node) = node else { return Ok(()) };
     if stopped::is_stopped(&node) {
         // There is nobody who would end them.
-        return delete(&client, &pods_of(&client, name).await?).await;
+        return delete_all(client, name, cancelled).await;
     }
     let patience = Patience::new(format!("the draining of node {name}"), how.limit, cancelled);
     loop {
-        let pods = pods_of(&client, name).await?;
-        if pods.is_empty() {
-            return Ok(());
-        }
-        let mut seen = Vec::new();
-        for pod in &pods {
-            seen.push(evict(&client, pod).await?);
-        }
+        let seen = match evict_all(client, name).await {
+            Ok(seen) if seen.is_empty() => return Ok(()),
+            Ok(seen) => seen,
+            Err(error) if api::is_passing(&error) => vec![api::in_one_line(&error)],
+            Err(error) => return Err(cannot(format!("evict the pods of node {name}"))(error)),
+        };
         match patience.pause(POLL, &seen).await {
-            Err(BootstrapError::TimedOut { .. }) if how.force => return delete(&client, &pods).await,
+            Err(BootstrapError::TimedOut { .. }) if how.force => {
+                return delete_all(client, name, cancelled).await;
+            }
             Err(BootstrapError::TimedOut { limit, seen, .. }) => {
                 return Err(BootstrapError::Undrained { node: name.to_owned(), limit, seen });
             }
@@ -54,10 +65,9 @@ pub(crate) async fn drain(
 }
 
 /// Gives the node, if there is such a one. One that a person has closed is not ours to open later: it gets no mark.
-async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, BootstrapError> {
-    let failed = |error| cannot(format!("cordon node {name}"))(error);
+async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, kube::Error> {
     let nodes = Api::<KubeNode>::all(client.clone());
-    let Some(node) = nodes.get_opt(name).await.map_err(failed)? else { return Ok(None) };
+    let Some(node) = nodes.get_opt(name).await? else { return Ok(None) };
     if is_closed(&node) {
         return Ok(Some(node));
     }
@@ -65,7 +75,7 @@ async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, Bootstr
         Patch::Merge(json!({"metadata": {"annotations": {MARK: ""}}, "spec": {"unschedulable": true}}));
     match nodes.patch(name, &PatchParams::default(), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        patched => patched.map(Some).map_err(failed),
+        patched => patched.map(Some),
     }
 }
 
@@ -78,19 +88,21 @@ pub(crate) async fn admit_node(
     cluster: &Cluster,
     name: &str,
     primary: &dyn Machine,
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    admit(&client, name).await
+    admit(&client, name, cancelled).await
 }
 
 /// The same for whoever has a client already.
-pub(crate) async fn admit(client: &Client, name: &str) -> Result<(), BootstrapError> {
-    let failed = |error| cannot(format!("let pods come to node {name} again"))(error);
-    let node = Api::<KubeNode>::all(client.clone()).get_opt(name).await.map_err(failed)?;
-    if let Some(node) = node.filter(was_drained) {
-        open(client, &node).await.map_err(failed)?;
-    }
-    Ok(())
+pub(crate) async fn admit(client: &Client, name: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+    insist(format!("let pods come to node {name} again"), cancelled, || async {
+        match Api::<KubeNode>::all(client.clone()).get_opt(name).await?.filter(was_drained) {
+            Some(node) => open(client, &node).await,
+            None => Ok(()),
+        }
+    })
+    .await
 }
 
 /// Whether a node was closed by us.
@@ -106,21 +118,25 @@ pub(crate) async fn open(client: &Client, node: &KubeNode) -> Result<(), kube::E
 }
 
 /// Forgets the pods of a node that is no more: for another minute the cluster would list them and send requests to them.
-pub(crate) async fn forget_pods(client: &Client, node: &str) -> Result<(), BootstrapError> {
-    delete(client, &pods_on(client, node).await?).await
+pub(crate) async fn forget_pods(
+    client: &Client,
+    node: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let pods = insist(format!("list the pods of node {node}"), cancelled, || pods_on(client, node)).await?;
+    delete(client, &pods, cancelled).await
 }
 
 /// The pods that have to go: not those that have ended, nor those that would come right back.
-async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, BootstrapError> {
+async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
     let mut pods = pods_on(client, node).await?;
     pods.retain(has_to_go);
     Ok(pods)
 }
 
-async fn pods_on(client: &Client, node: &str) -> Result<Vec<Pod>, BootstrapError> {
+async fn pods_on(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
     let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let listed = Api::<Pod>::all(client.clone()).list(&here).await;
-    Ok(listed.map_err(cannot(format!("list the pods of node {node}")))?.items)
+    Ok(Api::<Pod>::all(client.clone()).list(&here).await?.items)
 }
 
 fn has_to_go(pod: &Pod) -> bool {
@@ -130,85 +146,64 @@ fn has_to_go(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed")) && !is_mirror && !of_daemon_set
 }
 
-/// Asks a pod to go, and says what became of that.
-async fn evict(client: &Client, pod: &Pod) -> Result<String, BootstrapError> {
+/// Asks all that have to go to do so, and says of each what became of that. The first that nobody hears is the last.
+async fn evict_all(client: &Client, node: &str) -> Result<Vec<String>, kube::Error> {
+    let mut seen = Vec::new();
+    for pod in pods_of(client, node).await? {
+        seen.push(evict(client, &pod).await?);
+    }
+    Ok(seen)
+}
+
+async fn evict(client: &Client, pod: &Pod) -> Result<String, kube::Error> {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     if pod.metadata.deletion_timestamp.is_some() {
         return Ok(format!("pod {namespace}/{name} is ending"));
     }
+    // Not by the client's own `evict`, which writes the options under a name that the API server does not know.
+    let eviction = json!({"metadata": {"name": name}, "deleteOptions": this_very(pod)});
     let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-    match pods.evict(&name, &EvictParams::default()).await {
+    let asked: Result<Value, _> =
+        pods.create_subresource("eviction", &name, &PostParams::default(), &eviction).await;
+    match asked {
         Ok(_) => Ok(format!("pod {namespace}/{name} is ending")),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(format!("pod {namespace}/{name} is gone")),
-        // Too many requests: that is how a budget says no.
-        Err(kube::Error::Api(status)) if status.code == 429 => {
-            Ok(format!("pod {namespace}/{name} stays: {}", status.message))
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            Ok(format!("pod {namespace}/{name} is another by now"))
         }
-        Err(error) => Err(cannot(format!("evict pod {namespace}/{name}"))(error)),
+        // Too many requests: that is how a budget says no. Two budgets for one pod are an error of the server's.
+        Err(kube::Error::Api(status)) => Ok(format!("pod {namespace}/{name} stays: {}", status.message)),
+        Err(error) => Err(error),
     }
 }
 
-async fn delete(client: &Client, pods: &[Pod]) -> Result<(), BootstrapError> {
+/// Deletes the pods that have to go, whatever protects them.
+async fn delete_all(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+    let pods = insist(format!("list the pods of node {node}"), cancelled, || pods_of(client, node)).await?;
+    delete(client, &pods, cancelled).await
+}
+
+async fn delete(client: &Client, pods: &[Pod], cancelled: &Cancelled) -> Result<(), BootstrapError> {
     for pod in pods {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-        let at_once = DeleteParams::default().grace_period(0);
-        match Api::<Pod>::namespaced(client.clone(), &namespace).delete(&name, &at_once).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            deleted => drop(deleted.map_err(cannot(format!("delete pod {namespace}/{name}")))?),
-        }
+        let (api, at_once) =
+            (Api::<Pod>::namespaced(client.clone(), &namespace), this_very(pod).grace_period(0));
+        insist(format!("delete pod {namespace}/{name}"), cancelled, || async {
+            match api::delete(&api, &name, &at_once).await {
+                // It is another by now.
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+                deleted => deleted,
+            }
+        })
+        .await?;
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake_api::FakeApi;
-    use serde_json::Value;
-
-    const NODE: &str = "/api/v1/nodes/demo";
-
-    fn with_node(spec: &Value) -> FakeApi {
-        FakeApi::new(&[(NODE, json!({"metadata": {"name": "demo"}, "spec": spec}))])
-    }
-
-    #[tokio::test]
-    async fn a_node_that_we_closed_is_opened_again() {
-        let api = with_node(&json!({}));
-        assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
-        assert_eq!(api.object(NODE).unwrap()["spec"]["unschedulable"], true);
-        admit(&api.client(), "demo").await.unwrap();
-        let node = api.object(NODE).unwrap();
-        assert_eq!((&node["spec"], &node["metadata"]["annotations"]), (&json!({}), &json!({})));
-    }
-
-    #[tokio::test]
-    async fn a_node_that_a_person_closed_stays_closed() {
-        let api = with_node(&json!({"unschedulable": true}));
-        assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
-        admit(&api.client(), "demo").await.unwrap();
-        assert_eq!(api.log(), [] as [String; 0]);
-    }
-
-    #[tokio::test]
-    async fn a_node_that_the_api_does_not_know_is_empty_and_open() {
-        let api = FakeApi::default();
-        assert!(cordon(&api.client(), "demo").await.unwrap().is_none());
-        admit(&api.client(), "demo").await.unwrap();
-    }
-
-    fn pod(metadata: &Value, phase: &str) -> Pod {
-        serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap()
-    }
-
-    #[test]
-    fn what_would_come_back_or_has_ended_may_stay() {
-        assert!(has_to_go(&pod(&json!({"name": "web"}), "Running")));
-        assert!(has_to_go(&pod(&json!({"name": "web"}), "Pending")));
-        assert!(!has_to_go(&pod(&json!({"name": "job"}), "Succeeded")));
-        let mirror = json!({"name": "etcd", "annotations": {"kubernetes.io/config.mirror": "x"}});
-        assert!(!has_to_go(&pod(&mirror, "Running")));
-        let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy", "uid": "1"}]);
-        assert!(!has_to_go(&pod(&json!({"name": "proxy", "ownerReferences": owner}), "Running")));
-    }
+/// That of a stateful set has its name again at once, in another node.
+fn this_very(pod: &Pod) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions { uid: pod.uid(), resource_version: None })
 }
+
+#[cfg(test)]
+mod tests;

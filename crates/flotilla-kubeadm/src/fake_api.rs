@@ -1,10 +1,10 @@
 //! An API server that is a map of objects, for tests.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -18,9 +18,22 @@ struct State {
     objects: BTreeMap<String, Value>,
     /// What others change right before our next patch.
     interference: Vec<(String, Value)>,
+    /// Parts of `METHOD path`, how many requests with them fail, and how.
+    faults: Vec<(String, usize, Fault)>,
     version: u64,
     /// What was changed or tried, in order.
     log: Vec<String>,
+}
+
+/// How a request fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// It is refused, with this code and in these words.
+    Refused(u16, &'static str),
+    /// Nobody hears it.
+    Unheard,
+    /// It is done, and nobody hears the answer.
+    Unanswered,
 }
 
 impl FakeApi {
@@ -40,10 +53,10 @@ impl FakeApi {
                 let (parts, body) = request.into_parts();
                 let bytes = body.collect_bytes().await.expect("the body is in memory");
                 let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-                let (status, answer) = api.state().answer(&parts.method, parts.uri.path(), &body);
+                let (status, answer) = api.state().hear(&parts.method, &parts.uri, &body)?;
                 let response =
                     Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
-                Ok::<_, Infallible>(response.expect("it is a response"))
+                Ok::<_, io::Error>(response.expect("it is a response"))
             }
         });
         Client::new(service, "default")
@@ -53,9 +66,19 @@ impl FakeApi {
         self.state().objects.get(path).cloned()
     }
 
+    /// The paths of the objects that begin like this.
+    pub(crate) fn paths(&self, prefix: &str) -> Vec<String> {
+        self.state().objects.keys().filter(|path| path.starts_with(prefix)).cloned().collect()
+    }
+
     /// Merges `change` into an object right before the next patch of it arrives.
     pub(crate) fn interfere(&self, path: &str, change: Value) {
         self.state().interference.push((path.to_owned(), change));
+    }
+
+    /// Lets the next `times` requests fail that have this in their `METHOD path`.
+    pub(crate) fn fail(&self, request: &str, times: usize, fault: Fault) {
+        self.state().faults.push((request.to_owned(), times, fault));
     }
 
     pub(crate) fn log(&self) -> Vec<String> {
@@ -68,15 +91,38 @@ impl FakeApi {
 }
 
 impl State {
-    fn answer(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
-        let path = path.strip_suffix("/status").unwrap_or(path);
+    fn hear(&mut self, method: &Method, uri: &Uri, body: &Value) -> io::Result<(u16, Value)> {
+        let path = uri.path().strip_suffix("/status").unwrap_or(uri.path());
+        let request = format!("{method} {path}");
         if method != Method::GET {
-            self.log.push(format!("{method} {path}"));
+            self.log.push(request.clone());
         }
+        match self.fault(&request) {
+            Some(Fault::Refused(code, message)) => Ok(failed(code, message)),
+            Some(Fault::Unheard) => Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(Fault::Unanswered) => {
+                self.answer(method, path, uri.query(), body);
+                Err(io::ErrorKind::ConnectionReset.into())
+            }
+            None => Ok(self.answer(method, path, uri.query(), body)),
+        }
+    }
+
+    fn fault(&mut self, request: &str) -> Option<Fault> {
+        let found = self.faults.iter_mut().find(|(part, times, _)| *times > 0 && request.contains(part));
+        found.map(|(_, times, fault)| {
+            *times -= 1;
+            *fault
+        })
+    }
+
+    fn answer(&mut self, method: &Method, path: &str, query: Option<&str>, body: &Value) -> (u16, Value) {
         match *method {
             Method::GET if self.objects.contains_key(path) => (200, self.objects[path].clone()),
-            Method::GET if self.is_kind(path) => {
-                let items: Vec<_> = self.of_kind(path).cloned().collect();
+            Method::GET if is_kind(path) => {
+                let node = query.and_then(|query| query.split_once("spec.nodeName%3D")).map(|(_, name)| name);
+                let is_there = |object: &&Value| node.is_none_or(|node| object["spec"]["nodeName"] == node);
+                let items: Vec<_> = self.of_kind(path).filter(is_there).cloned().collect();
                 (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
             }
             Method::PATCH if self.objects.contains_key(path) => {
@@ -92,6 +138,10 @@ impl State {
                 self.change(path, body);
                 (200, self.objects[path].clone())
             }
+            Method::POST if path.ends_with("/eviction") => {
+                let path = path.trim_end_matches("/eviction");
+                self.remove(path, &body["deleteOptions"])
+            }
             Method::POST => {
                 let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
                 if self.objects.contains_key(&path) {
@@ -100,10 +150,7 @@ impl State {
                 self.objects.insert(path, body.clone());
                 (201, body.clone())
             }
-            Method::DELETE => match self.objects.remove(path) {
-                Some(object) => (200, object),
-                None => failed(404, "NotFound"),
-            },
+            Method::DELETE => self.remove(path, body),
             _ => failed(404, "NotFound"),
         }
     }
@@ -116,14 +163,34 @@ impl State {
         object["metadata"]["resourceVersion"] = json!(version);
     }
 
-    fn is_kind(&self, path: &str) -> bool {
-        self.of_kind(path).next().is_some()
+    fn remove(&mut self, path: &str, options: &Value) -> (u16, Value) {
+        let Some(object) = self.objects.get(path) else { return failed(404, "NotFound") };
+        let uid = options.pointer("/preconditions/uid");
+        if uid.is_some_and(|uid| object["metadata"]["uid"] != *uid) {
+            return failed(409, "Conflict");
+        }
+        self.objects.remove(path);
+        (200, json!({"kind": "Status", "status": "Success"}))
     }
 
+    /// Those of one namespace, or of all.
     fn of_kind(&self, path: &str) -> impl Iterator<Item = &Value> {
-        let own = move |at: &String| at.rsplit_once('/').is_some_and(|(kind, _)| kind == path);
+        let (group, kind) = path.rsplit_once('/').expect("it is a path");
+        let own = move |at: &String| {
+            at.rsplit_once('/').is_some_and(|(own, _)| {
+                let of_all = own.strip_prefix(group).and_then(|own| own.strip_prefix("/namespaces/"));
+                own == path
+                    || of_all.is_some_and(|own| own.split_once('/').is_some_and(|(_, own)| own == kind))
+            })
+        };
         self.objects.iter().filter(move |(at, _)| own(at)).map(|(_, object)| object)
     }
+}
+
+/// Whether the path is that of objects of a kind, not of one: names and kinds take turns in it.
+fn is_kind(path: &str) -> bool {
+    let kinds = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/apis/")?.splitn(3, '/').nth(2));
+    kinds.is_some_and(|kinds| kinds.split('/').count() % 2 == 1)
 }
 
 fn failed(code: u16, reason: &str) -> (u16, Value) {

@@ -18,7 +18,7 @@ use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::{Api, Client};
 
-use crate::api::{cannot, exists};
+use crate::api::{exists, insist};
 use crate::config;
 use crate::control_plane::{LOOK, hand_over};
 use crate::files::{CONFIG, FOUNDING, FOUNDING_CONFIG};
@@ -91,12 +91,13 @@ pub(crate) async fn register(
     client: &Client,
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let nodes = Api::<KubeNode>::all(client.clone());
     let every = others.iter().map(AsRef::as_ref).chain([machine]);
     let registrations = every.map(|machine| async {
-        let is_there = exists(&nodes, machine.name().as_ref()).await;
-        if !is_there.map_err(cannot("look for the node"))? {
+        let name = machine.name().as_ref();
+        if !insist("look for the node", cancelled, || exists(&nodes, name)).await? {
             kubelet::restart(machine).await?;
         }
         Ok(())

@@ -60,10 +60,10 @@ pub(crate) async fn start_api(
     wait_for_answer(&client, cluster, machine, cancelled).await?;
     if is_member {
         let machines = others.iter().map(AsRef::as_ref).chain([machine]);
-        leader::release_void(&client, machines).await?;
+        leader::release_void(&client, machines, cancelled).await?;
     } else {
         if found::is_founder(machine).await {
-            found::register(&client, machine, others).await?;
+            found::register(&client, machine, others, cancelled).await?;
         }
         marks::put(machine, INITIALISED).await?;
         found::end(machine).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn restart(
     run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    leader::release_all(&client).await?;
+    leader::release_all(&client, cancelled).await?;
     Ok(client)
 }
 

@@ -7,12 +7,12 @@ use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
 use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use crate::api::{self, PATIENT, SYSTEM, cannot, exists};
+use crate::api::{self, PATIENT, SYSTEM, exists, insist};
 use crate::config;
 use crate::control_plane::{self, Joining};
 use crate::credentials::{self, Credentials};
@@ -51,8 +51,8 @@ pub(crate) async fn join(
     // A control plane may have been given up while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
     if is_listed && marks::has_joined(machine).await {
-        if is_registered(&client, node).await? {
-            drain::admit(&client, node.spec.name.as_ref()).await?;
+        if insist("look for the node", cancelled, || is_registered(&client, node)).await? {
+            drain::admit(&client, node.spec.name.as_ref(), cancelled).await?;
             return Ok(Outcome::Kept);
         }
         register_again(&client, node, machine, cancelled).await?;
@@ -61,9 +61,9 @@ pub(crate) async fn join(
     let is_founder = is_listed && found::is_founder(machine).await;
     match node.spec.role {
         Role::ControlPlane if is_founder => {}
-        Role::Worker => join_worker(cluster, node, machine, &client, &credentials).await?,
+        Role::Worker => join_worker(cluster, node, machine, &client, &credentials, cancelled).await?,
         Role::ControlPlane => {
-            forget_predecessor(&client, node).await?;
+            forget_predecessor(&client, node, cancelled).await?;
             let (client, credentials, speaker) = (&client, &credentials, primary);
             let joining =
                 Joining { cluster, node, machine, speaker, client, credentials, membership, cancelled };
@@ -85,6 +85,7 @@ async fn join_worker(
     machine: &dyn Machine,
     client: &Client,
     credentials: &Credentials,
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let has_credentials =
         machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
@@ -94,29 +95,31 @@ async fn join_worker(
     run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
     // Without credentials nobody has registered from here. What the list has is a node that was deleted while the cluster
     // could not be told: kubeadm refuses the name of one that is Ready, and the pod range of a node cannot change.
-    forget_by(client, node.spec.name.as_ref()).await?;
-    let token = Token::create(client).await?;
+    forget_by(client, node.spec.name.as_ref(), cancelled).await?;
+    let token = Token::create(client, cancelled).await?;
     let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
     // Also after a failure. It expires by itself, should this fail.
-    let removed = token.remove(client).await;
+    let removed = token.remove(client, cancelled).await;
     joined.and(removed)
 }
 
 /// The same for a control plane. One that was only stopped is in the list as well, and stays: it has the pod range that
 /// it had.
-async fn forget_predecessor(client: &Client, node: &Node) -> Result<(), BootstrapError> {
-    let name = node.spec.name.as_ref();
-    let found = Api::<KubeNode>::all(client.clone()).get_opt(name).await;
-    let range = found.map_err(cannot("look for the node"))?.and_then(|found| found.spec?.pod_cidr);
-    match range {
-        Some(range) if range != node.pod_range.to_string() => forget_by(client, name).await,
+async fn forget_predecessor(
+    client: &Client,
+    node: &Node,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let (nodes, name) = (Api::<KubeNode>::all(client.clone()), node.spec.name.as_ref());
+    let found = insist("look for the node", cancelled, || nodes.get_opt(name)).await?;
+    match found.and_then(|found| found.spec?.pod_cidr) {
+        Some(range) if range != node.pod_range.to_string() => forget_by(client, name, cancelled).await,
         _ => Ok(()),
     }
 }
 
-async fn is_registered(client: &Client, node: &Node) -> Result<bool, BootstrapError> {
-    let nodes = Api::<KubeNode>::all(client.clone());
-    exists(&nodes, node.spec.name.as_ref()).await.map_err(cannot("look for the node"))
+async fn is_registered(client: &Client, node: &Node) -> Result<bool, kube::Error> {
+    exists(&Api::<KubeNode>::all(client.clone()), node.spec.name.as_ref()).await
 }
 
 /// Brings back a node that somebody has deleted.
@@ -179,8 +182,13 @@ async fn finish(
     let nodes = Api::<KubeNode>::all(client.clone());
     let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
     let mut deaths = Deaths::from_now(machine).await?;
-    while !is_registered(client, node).await? {
-        patience.pause(POLL, &[format!("the kubelet has not registered node {name}")]).await?;
+    loop {
+        let seen = match is_registered(client, node).await {
+            Ok(true) => break,
+            Ok(false) => format!("the kubelet has not registered node {name}"),
+            Err(error) => api::in_one_line(&error),
+        };
+        patience.pause(POLL, &[seen]).await?;
         deaths.check().await?;
     }
     let range = node.pod_range;
@@ -194,8 +202,9 @@ async fn finish(
         "metadata": {"labels": labels},
         "spec": {"podCIDR": range, "podCIDRs": [range]},
     }));
-    let patched = nodes.patch(&name, &PatchParams::default(), &patch).await;
-    patched.map(drop).map_err(cannot(format!("give node {name} its labels and its pod range {range}")))
+    let (action, how) =
+        (format!("give node {name} its labels and its pod range {range}"), PatchParams::default());
+    insist(action, cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
 }
 
 /// Takes the node object away.
@@ -203,35 +212,37 @@ pub(crate) async fn forget(
     cluster: &Cluster,
     name: &str,
     primary: &dyn Machine,
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    forget_by(&client, name).await
+    forget_by(&client, name, cancelled).await
 }
 
 /// The same for whoever has a client already.
-pub(crate) async fn forget_by(client: &Client, name: &str) -> Result<(), BootstrapError> {
-    match Api::<KubeNode>::all(client.clone()).delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        deleted => drop(deleted.map_err(cannot(format!("take node {name} off the list")))?),
-    }
-    drain::forget_pods(client, name).await
+pub(crate) async fn forget_by(
+    client: &Client,
+    name: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let (nodes, how) = (Api::<KubeNode>::all(client.clone()), DeleteParams::default());
+    insist(format!("take node {name} off the list"), cancelled, || api::delete(&nodes, name, &how)).await?;
+    drain::forget_pods(client, name, cancelled).await
 }
 
 impl Token {
     /// Makes a token that is good for one join.
-    pub(crate) async fn create(client: &Client) -> Result<Self, BootstrapError> {
+    pub(crate) async fn create(client: &Client, cancelled: &Cancelled) -> Result<Self, BootstrapError> {
         let token = Self::random()
             .map_err(|source| BootstrapError::Api { action: "make a token".into(), source: source.into() })?;
-        let secret: Secret = serde_json::from_value(token.secret()).expect("it is a secret");
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
-        let made = secrets.create(&PostParams::default(), &secret).await;
-        made.map(|_| token).map_err(cannot("make a token"))
+        insist("make a token", cancelled, || api::create(&secrets, token.secret())).await?;
+        Ok(token)
     }
 
-    pub(crate) async fn remove(&self, client: &Client) -> Result<(), BootstrapError> {
+    pub(crate) async fn remove(&self, client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
-        let removed = secrets.delete(&self.secret_name(), &DeleteParams::default()).await;
-        removed.map(drop).map_err(cannot("remove a token"))
+        let (name, how) = (self.secret_name(), DeleteParams::default());
+        insist("remove a token", cancelled, || api::delete(&secrets, &name, &how)).await
     }
 }
 

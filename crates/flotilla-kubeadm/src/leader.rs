@@ -9,7 +9,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 
-use crate::api::{SYSTEM, cannot};
+use crate::api::{self, SYSTEM, insist};
+use crate::patience::Cancelled;
 use crate::phase::run;
 
 /// Those of which one among all control planes is at work.
@@ -22,39 +23,47 @@ const GIVEN_UP: SignedDuration = SignedDuration::from_secs(11);
 const TICKS: i64 = 100;
 
 /// Takes the leadership from all.
-pub(crate) async fn release_all(client: &Client) -> Result<(), BootstrapError> {
-    release_if(client, |_| true).await
+pub(crate) async fn release_all(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+    release_if(client, |_| true, cancelled).await
 }
 
 /// Takes it from those in a node that is no more.
-pub(crate) async fn release_of(client: &Client, node: &str) -> Result<(), BootstrapError> {
-    release_if(client, |lease| holder(lease) == Some(node)).await
+pub(crate) async fn release_of(
+    client: &Client,
+    node: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    release_if(client, |lease| holder(lease) == Some(node), cancelled).await
 }
 
 /// Takes it from those that cannot have it any longer. `machines` are those of all control planes that are on.
 pub(crate) async fn release_void<'a>(
     client: &Client,
     machines: impl Iterator<Item = &'a dyn Machine>,
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let mut ages = BTreeMap::new();
     for machine in machines {
         let asked = run(machine, "ask how long it is on", Cmd::new(["cat", "/proc/1/stat", "/proc/uptime"]));
         ages.extend(age(&asked.await?.text()).map(|age| (machine.name().to_string(), age)));
     }
-    release_if(client, |lease| is_void(lease, &ages)).await
+    release_if(client, |lease| is_void(lease, &ages), cancelled).await
 }
 
-async fn release_if(client: &Client, is_over: impl Fn(&Lease) -> bool) -> Result<(), BootstrapError> {
+async fn release_if(
+    client: &Client,
+    is_over: impl Fn(&Lease) -> bool,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
     let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
     for name in LEADERS {
-        let failed = || cannot(format!("take the leadership from a {name} that is gone"));
-        if !leases.get_opt(name).await.map_err(failed())?.is_some_and(|lease| is_over(&lease)) {
-            continue;
-        }
-        match leases.delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            deleted => drop(deleted.map_err(failed())?),
-        }
+        insist(format!("take the leadership from a {name} that is gone"), cancelled, || async {
+            match leases.get_opt(name).await? {
+                Some(lease) if is_over(&lease) => api::delete(&leases, name, &DeleteParams::default()).await,
+                _ => Ok(()),
+            }
+        })
+        .await?;
     }
     Ok(())
 }
@@ -87,6 +96,8 @@ fn age(text: &str) -> Option<SignedDuration> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use flotilla_testkit::fake::FakeMachine;
     use serde_json::json;
 
@@ -96,6 +107,10 @@ mod tests {
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     /// On for 7.5 seconds.
     const PROC: &str = "1 (flotilla-init (1)) S 0 1 1 0 -1 4194560 900 0 0 0 1 2 3 4 20 0 1 0 123450 5000000 300\n1242.00 2000.00\n";
+
+    fn never() -> Cancelled {
+        Arc::new(|| false)
+    }
 
     fn lease(node: &str, seconds: i64) -> serde_json::Value {
         let time = Timestamp::now() - SignedDuration::from_secs(seconds);
@@ -114,7 +129,7 @@ mod tests {
         // The second time nothing is left to release, which is no failure.
         for _ in 0..2 {
             let machine = FakeMachine::new(&[], &[("/proc/uptime", Ok(PROC))]);
-            release_void(&api.client(), [&machine as &dyn Machine].into_iter()).await.unwrap();
+            release_void(&api.client(), [&machine as &dyn Machine].into_iter(), &never()).await.unwrap();
         }
         let names = leases.into_iter().filter(|(path, _)| api.object(path).is_some());
         names.map(|(path, _)| path[LEASES.len() + 1..].to_owned()).collect()
@@ -148,9 +163,9 @@ mod tests {
     async fn the_leaders_of_a_node_that_is_no_more_are_released_and_others_lead_on() {
         let (gone, other) = (format!("{LEASES}/kube-scheduler"), format!("{LEASES}/kube-controller-manager"));
         let api = FakeApi::new(&[(&gone, lease("demo-m02", 1)), (&other, lease("demo", 1))]);
-        release_of(&api.client(), "demo-m02").await.unwrap();
+        release_of(&api.client(), "demo-m02", &never()).await.unwrap();
         assert_eq!([&gone, &other].map(|path| api.object(path).is_some()), [false, true]);
-        release_all(&api.client()).await.unwrap();
+        release_all(&api.client(), &never()).await.unwrap();
         assert!(api.object(&other).is_none());
     }
 }

@@ -53,9 +53,9 @@ async fn leave_by(
     etcd::remove_member(speaker, &name, node.address, cancelled).await?;
     etcd::wait_until_healthy(speaker, cancelled).await?;
     wait_for_answer(client, cancelled).await?;
-    leader::release_of(client, &name).await?;
-    mirror::forget(client, &name).await?;
-    stopped::mark(client, &name).await?;
+    leader::release_of(client, &name, cancelled).await?;
+    mirror::forget(client, &name, cancelled).await?;
+    stopped::mark(client, &name, cancelled).await?;
     match on {
         Some(machine) => clear(machine).await,
         None => Ok(()),

@@ -185,7 +185,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         speaker: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        stopped::mark_stopped(cluster, node.as_ref(), speaker).await
+        stopped::mark_stopped(cluster, node.as_ref(), speaker, &self.cancelled).await
     }
 
     async fn drain(
@@ -204,7 +204,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        drain::admit_node(cluster, node.as_ref(), primary).await
+        drain::admit_node(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
     async fn relabel(
@@ -223,7 +223,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        join::forget(cluster, node.as_ref(), primary).await
+        join::forget(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
     async fn wait(

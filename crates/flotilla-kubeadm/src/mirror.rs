@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use crate::api::{self, SYSTEM, cannot};
+use crate::api::{self, SYSTEM, cannot, insist};
 use crate::patience::{Cancelled, Patience};
 
 /// By which a kubelet tells whether a mirror shows the static pod as it is.
@@ -40,7 +40,7 @@ pub(crate) async fn ensure_etcd(
     node: &str,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let failed = |error| cannot(format!("list the etcd of node {node}"))(error);
+    let action = format!("list the etcd of node {node}");
     let patience = Patience::new(format!("the listing of node {node}'s etcd"), LIMIT, cancelled);
     // The right one would be refused without the class of its priority.
     while let Err(error) = api::is_done(client, "scheduling/bootstrap-system-priority-classes").await {
@@ -51,27 +51,37 @@ pub(crate) async fn ensure_etcd(
         "metadata": {"name": name, "annotations": {HASH: STAND_IN}},
         "spec": {"nodeName": node, "containers": [{"name": "etcd", "image": STAND_IN}]},
     });
-    api::create(&pods(client), stand_in).await.map_err(failed)?;
+    let pods = pods(client);
+    insist(action.as_str(), cancelled, || api::create(&pods, stand_in.clone())).await?;
     for nudge in 1.. {
         match patience.pause(POLL, &[]).await {
             // It will be there within a minute, as it would have been without us.
             Err(BootstrapError::TimedOut { .. }) => return Ok(()),
             result => result?,
         }
-        match pods(client).get_opt(&name).await.map_err(failed)? {
-            Some(pod) if is_stand_in(&pod) => {
-                let patch = Patch::Merge(json!({"metadata": {"labels": {NUDGE: format!("{nudge}")}}}));
-                match pods(client).patch(&name, &PatchParams::default(), &patch).await {
-                    Err(kube::Error::Api(status)) if status.code == 404 => {}
-                    patched => drop(patched.map_err(failed)?),
-                }
-            }
-            Some(_) => return Ok(()),
-            // Taken away: the right one comes now.
-            None => {}
+        match is_replaced(&pods, &name, nudge).await {
+            Ok(true) => break,
+            Err(error) if !api::is_passing(&error) => return Err(cannot(action)(error)),
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether the kubelet has put the right one in the place of the stand-in, which else is nudged.
+async fn is_replaced(pods: &Api<Pod>, name: &str, nudge: u32) -> Result<bool, kube::Error> {
+    match pods.get_opt(name).await? {
+        Some(pod) if is_stand_in(&pod) => {
+            let patch = Patch::Merge(json!({"metadata": {"labels": {NUDGE: format!("{nudge}")}}}));
+            match pods.patch(name, &PatchParams::default(), &patch).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+                patched => patched.map(|_| false),
+            }
+        }
+        Some(_) => Ok(true),
+        // Taken away: the right one comes now.
+        None => Ok(false),
+    }
 }
 
 fn is_stand_in(pod: &Pod) -> bool {
@@ -79,15 +89,12 @@ fn is_stand_in(pod: &Pod) -> bool {
 }
 
 /// Takes the control plane of a node off the list: kubeadm would take it for one that is there.
-pub(crate) async fn forget(client: &Client, node: &str) -> Result<(), BootstrapError> {
+pub(crate) async fn forget(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+    let (pods, at_once) = (pods(client), DeleteParams::default().grace_period(0));
     for component in STATIC_PODS {
-        let at_once = DeleteParams::default().grace_period(0);
-        match pods(client).delete(&format!("{component}-{node}"), &at_once).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            deleted => {
-                drop(deleted.map_err(cannot(format!("take {component} of node {node} off the list")))?);
-            }
-        }
+        let (action, name) =
+            (format!("take {component} of node {node} off the list"), format!("{component}-{node}"));
+        insist(action, cancelled, || api::delete(&pods, &name, &at_once)).await?;
     }
     Ok(())
 }
@@ -128,7 +135,7 @@ mod tests {
         let paths =
             ["etcd-demo", "kube-scheduler-demo", "etcd-demo-m02"].map(|name| format!("{PODS}/{name}"));
         let api = FakeApi::new(&paths.each_ref().map(|path| (path.as_str(), json!({"metadata": {}}))));
-        forget(&api.client(), "demo").await.unwrap();
+        forget(&api.client(), "demo", &never()).await.unwrap();
         assert_eq!(paths.map(|path| api.object(&path).is_some()), [false, false, true]);
     }
 }

@@ -1,7 +1,6 @@
 //! Labels and taints of a node that is in the cluster already.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::port::{BootstrapError, Changed, Machine};
@@ -11,13 +10,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use crate::api::{self, PATIENT, cannot};
+use crate::api::{self, PATIENT, insist};
 use crate::credentials;
-use crate::patience::{Cancelled, Patience};
-
-/// Others change a node every few seconds. One who is always faster is no kubelet.
-const LIMIT: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(50);
+use crate::patience::Cancelled;
 
 /// Changes what differs, in one patch of the very version that was looked at: what another changes meanwhile is not
 /// undone.
@@ -39,22 +34,17 @@ pub(crate) async fn change_node(
     was: &NodeSpec,
     cancelled: &Cancelled,
 ) -> Result<Changed, BootstrapError> {
-    let name = wanted.name.to_string();
-    let failed = |error| cannot(format!("change the labels and taints of node {name}"))(error);
-    let nodes = Api::<KubeNode>::all(client.clone());
-    let patience = Patience::new(format!("a change of node {name} by us alone"), LIMIT, cancelled);
-    loop {
-        let Some(object) = nodes.get_opt(&name).await.map_err(failed)? else { return Ok(Changed::No) };
+    let (nodes, name) = (Api::<KubeNode>::all(client.clone()), wanted.name.as_ref());
+    insist(format!("change the labels and taints of node {name}"), cancelled, || async {
+        let Some(object) = nodes.get_opt(name).await? else { return Ok(Changed::No) };
         let Some(change) = change(&object, wanted, was) else { return Ok(Changed::No) };
-        match nodes.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                patience.pause(POLL, &[status.message]).await?;
-            }
+        match nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
             // Deleted since we looked.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Changed::No),
-            patched => return patched.map(|_| Changed::Yes).map_err(failed),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Changed::No),
+            patched => patched.map(|_| Changed::Yes),
         }
-    }
+    })
+    .await
 }
 
 /// What has to be merged into the object; nothing if it is as it is wanted.

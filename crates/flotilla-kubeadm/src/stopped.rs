@@ -7,8 +7,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::api::{self, PATIENT, cannot};
+use crate::api::{self, PATIENT, insist};
 use crate::credentials;
+use crate::patience::Cancelled;
 
 /// Why such a node is not Ready.
 const STOPPED: &str = "NodeStopped";
@@ -23,14 +24,15 @@ pub(crate) async fn mark_stopped(
     cluster: &Cluster,
     name: &str,
     speaker: &dyn Machine,
+    cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(speaker).await?, PATIENT).await?;
-    mark(&client, name).await
+    mark(&client, name, cancelled).await
 }
 
 /// Says that a node is not Ready, as the kubelet would say it: kubeadm lets no node join whose name is that of a Ready
 /// one. A kubelet that runs says otherwise within seconds.
-pub(crate) async fn mark(client: &Client, name: &str) -> Result<(), BootstrapError> {
+pub(crate) async fn mark(client: &Client, name: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({
         "type": "Ready",
@@ -43,23 +45,32 @@ pub(crate) async fn mark(client: &Client, name: &str) -> Result<(), BootstrapErr
     // Of the conditions the one of this type is changed.
     let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
     let nodes = Api::<KubeNode>::all(client.clone());
-    match nodes.patch_status(name, &PatchParams::default(), &patch).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        patched => patched.map(drop).map_err(cannot(format!("say that node {name} is stopped"))),
-    }
+    insist(format!("say that node {name} is stopped"), cancelled, || async {
+        match nodes.patch_status(name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            patched => patched.map(drop),
+        }
+    })
+    .await
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::fake_api::FakeApi;
 
     const NODE: &str = "/api/v1/nodes/demo-m02";
 
+    fn never() -> Cancelled {
+        Arc::new(|| false)
+    }
+
     #[tokio::test]
     async fn a_stopped_node_is_not_ready() {
         let api = FakeApi::new(&[(NODE, json!({"metadata": {"name": "demo-m02"}}))]);
-        mark(&api.client(), "demo-m02").await.unwrap();
+        mark(&api.client(), "demo-m02", &never()).await.unwrap();
         let ready = &api.object(NODE).unwrap()["status"]["conditions"][0];
         assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("False")));
         let node = |object| serde_json::from_value::<KubeNode>(object).unwrap();
@@ -69,6 +80,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_nobody_knows_is_stopped() {
-        mark(&FakeApi::default().client(), "demo-m02").await.unwrap();
+        mark(&FakeApi::default().client(), "demo-m02", &never()).await.unwrap();
     }
 }

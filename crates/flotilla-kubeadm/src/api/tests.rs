@@ -1,9 +1,11 @@
+use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::*;
+use crate::fake_api::{FakeApi, Fault};
 use crate::files::ADMIN_CONF;
 use flotilla_testkit::fake;
 
@@ -24,6 +26,7 @@ async fn a_silent_api_is_an_error_at_once() {
     assert!(start.elapsed() < PATIENT);
     let line = in_one_line(&error);
     assert!(line.contains("refused"), "{line}");
+    assert!(is_passing(&error), "{error:?}");
 }
 
 #[tokio::test]
@@ -31,4 +34,60 @@ async fn credentials_that_are_none_are_refused_before_any_connection() {
     let broken = Credentials { key: BASE64.encode("not a key"), ..nobody() };
     let error = client(&fake::cluster("127.213.0.0/24"), &broken, QUICK).await.map(drop).unwrap_err();
     assert_eq!(error.to_string(), "cannot use the administrator's credentials");
+}
+
+const NAMESPACE: &str = "/api/v1/namespaces/kube-system";
+
+fn with_namespace() -> FakeApi {
+    FakeApi::new(&[(NAMESPACE, json!({"metadata": {"name": SYSTEM}}))])
+}
+
+async fn ask(api: &FakeApi) -> Result<bool, BootstrapError> {
+    let (client, never): (_, Cancelled) = (api.client(), Arc::new(|| false));
+    insist("look", &never, || serves(&client)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_asked_until_there_is_an_answer() {
+    let api = with_namespace();
+    for fault in [
+        Fault::Unheard,
+        Fault::Unanswered,
+        Fault::Refused(429, "too many requests"),
+        Fault::Refused(500, "etcdserver: leader changed"),
+        Fault::Refused(503, "etcdserver: no leader"),
+        Fault::Refused(504, "etcdserver: request timed out"),
+    ] {
+        api.fail("GET", 5, fault);
+    }
+    assert!(ask(&api).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_will_not_change_is_the_last() {
+    for code in [400, 401, 403, 422] {
+        let api = with_namespace();
+        api.fail("GET", 1, Fault::Refused(code, "no"));
+        assert_eq!(ask(&api).await.unwrap_err().to_string(), "cannot look");
+        assert!(ask(&api).await.unwrap(), "{code} was one refusal, and there was one question");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_hears_is_an_error_in_the_end() {
+    let api = with_namespace();
+    api.fail("GET", usize::MAX, Fault::Unheard);
+    let start = tokio::time::Instant::now();
+    let BootstrapError::Api { source, .. } = ask(&api).await.unwrap_err() else { panic!("of another kind") };
+    assert!(in_one_line(source.as_ref()).contains("connection refused"), "{source}");
+    assert!((MOVE..2 * MOVE).contains(&start.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_need_not_wait_for_an_answer() {
+    let api = with_namespace();
+    api.fail("GET", usize::MAX, Fault::Unheard);
+    let (client, always): (_, Cancelled) = (api.client(), Arc::new(|| true));
+    let error = insist("look", &always, || serves(&client)).await.unwrap_err();
+    assert!(matches!(error, BootstrapError::Interrupted), "{error:?}");
 }

@@ -20,7 +20,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::PEER_PORT;
 use super::snapshot::{self, Snapshot};
-use crate::api::cannot;
+use crate::api::insist;
 use crate::files::CRI_SOCKET;
 use crate::init;
 use crate::join;
@@ -92,19 +92,23 @@ pub(crate) async fn finish(
     let client = init::restart(cluster, machine, cancelled).await?;
     for other in others {
         // The data is of a time when they were there.
-        mirror::forget(&client, other.name().as_ref()).await?;
-        stopped::mark(&client, other.name().as_ref()).await?;
+        mirror::forget(&client, other.name().as_ref(), cancelled).await?;
+        stopped::mark(&client, other.name().as_ref(), cancelled).await?;
     }
-    forget_strangers(&client, cluster).await
+    forget_strangers(&client, cluster, cancelled).await
 }
 
 /// Takes nodes off the list that have been removed since the snapshot was made.
-async fn forget_strangers(client: &Client, cluster: &Cluster) -> Result<(), BootstrapError> {
-    let listed = Api::<KubeNode>::all(client.clone()).list(&ListParams::default()).await;
-    for node in listed.map_err(cannot("list the nodes"))? {
+async fn forget_strangers(
+    client: &Client,
+    cluster: &Cluster,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
+    let (nodes, all) = (Api::<KubeNode>::all(client.clone()), ListParams::default());
+    for node in insist("list the nodes", cancelled, || nodes.list(&all)).await? {
         let name = node.name_any();
         if !cluster.spec.nodes.iter().any(|known| known.name.as_ref() == name) {
-            join::forget_by(client, &name).await?;
+            join::forget_by(client, &name, cancelled).await?;
         }
     }
     Ok(())
@@ -208,12 +212,9 @@ mod tests {
     async fn nodes_that_are_no_more_are_forgotten() {
         let object = |name: &str| json!({"metadata": {"name": name}});
         let paths = ["/api/v1/nodes/demo", "/api/v1/nodes/demo-m02"];
-        let api = FakeApi::new(&[
-            (paths[0], object("demo")),
-            (paths[1], object("demo-m02")),
-            ("/api/v1/pods/a", object("a")),
-        ]);
-        forget_strangers(&api.client(), &fake::cluster("10.213.0.0/24")).await.unwrap();
+        let api = FakeApi::new(&[(paths[0], object("demo")), (paths[1], object("demo-m02"))]);
+        let never: Cancelled = Arc::new(|| false);
+        forget_strangers(&api.client(), &fake::cluster("10.213.0.0/24"), &never).await.unwrap();
         assert_eq!(paths.map(|path| api.object(path).is_some()), [true, false]);
     }
 

@@ -96,7 +96,8 @@ async fn nobody_founds_a_cluster_alone_or_over_data() {
 async fn only_a_kubelet_whose_node_is_not_there_is_started_anew() {
     let api = FakeApi::new(&[("/api/v1/nodes/demo", json!({"metadata": {"name": "demo"}}))]);
     let (one, two) = (first(&[]), other("demo-m02", &[]));
-    register(&api.client(), &one, &[Arc::new(two.clone()) as Arc<dyn Machine>]).await.unwrap();
+    let (others, never): (_, Cancelled) = ([Arc::new(two.clone()) as Arc<dyn Machine>], Arc::new(|| false));
+    register(&api.client(), &one, &others, &never).await.unwrap();
     assert_eq!(one.log(), [] as [&str; 0]);
     assert_eq!(two.log(), ["systemctl restart kubelet"]);
 }

@@ -1,7 +1,8 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::fake_api::FakeApi;
+use crate::fake_api::{FakeApi, Fault};
 use flotilla_testkit::fake::{self, FakeMachine};
 
 const NODES: &str = "\
@@ -14,7 +15,11 @@ nodes:
 - {name: demo-m02, role: worker, labels: {disk: ssd}, taints: ['gpu:NoSchedule']}
 ";
 const NODE: &str = "/api/v1/nodes/demo-m02";
-const POD: &str = "/api/v1/pods/web";
+const POD: &str = "/api/v1/namespaces/default/pods/web";
+
+fn never() -> Cancelled {
+    Arc::new(|| false)
+}
 
 fn m02() -> Node {
     fake::cluster_of(NODES, "10.213.0.0/24").node(&"demo-m02".parse().unwrap()).unwrap()
@@ -24,18 +29,25 @@ fn m02() -> Node {
 fn api(range: &str) -> FakeApi {
     FakeApi::new(&[
         (NODE, json!({"metadata": {"name": "demo-m02"}, "spec": {"podCIDR": range}})),
-        (POD, json!({"metadata": {"name": "web", "namespace": "default"}})),
+        (
+            POD,
+            json!({"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {"nodeName": "demo-m02"}}),
+        ),
     ])
+}
+
+async fn join_worker_on(machine: &FakeMachine, api: &FakeApi) -> Result<(), BootstrapError> {
+    let cluster = fake::cluster_of(NODES, "10.213.0.0/24");
+    let (authority, certificate, key) = ("Q0E=".to_owned(), "Q0VSVA==".to_owned(), "S0VZ".to_owned());
+    let credentials = Credentials { path: "", authority, certificate, key };
+    join_worker(&cluster, &m02(), machine, &api.client(), &credentials, &never()).await
 }
 
 #[tokio::test]
 async fn the_node_that_had_the_name_before_is_forgotten_before_a_new_one_joins() {
     let (api, machine) = (api("10.244.9.0/24"), FakeMachine::new(&[], &[]));
-    let credentials =
-        Credentials { path: "", authority: String::new(), certificate: String::new(), key: String::new() };
-    let cluster = fake::cluster_of(NODES, "10.213.0.0/24");
-    join_worker(&cluster, &m02(), &machine, &api.client(), &credentials).await.unwrap();
-    assert_eq!(api.object(NODE), None);
+    join_worker_on(&machine, &api).await.unwrap();
+    assert_eq!((api.object(NODE), api.object(POD)), (None, None));
     assert_eq!(api.log()[0], format!("DELETE {NODE}"));
     assert!(machine.log().iter().any(|call| call.contains("kubeadm join")), "{:?}", machine.log());
 }
@@ -44,10 +56,7 @@ async fn the_node_that_had_the_name_before_is_forgotten_before_a_new_one_joins()
 async fn one_that_has_its_credentials_is_not_forgotten() {
     let api = api("10.244.1.0/24");
     let machine = FakeMachine::new(&[(KUBELET_CONF, b"")], &[]);
-    let credentials =
-        Credentials { path: "", authority: String::new(), certificate: String::new(), key: String::new() };
-    let cluster = fake::cluster_of(NODES, "10.213.0.0/24");
-    join_worker(&cluster, &m02(), &machine, &api.client(), &credentials).await.unwrap();
+    join_worker_on(&machine, &api).await.unwrap();
     assert_eq!((api.log(), machine.log()), (Vec::new(), Vec::new()));
 }
 
@@ -56,20 +65,81 @@ async fn a_control_plane_with_its_old_range_was_only_stopped() {
     let node = m02();
     for (range, is_kept) in [(node.pod_range.to_string().as_str(), true), ("10.244.9.0/24", false)] {
         let api = api(range);
-        forget_predecessor(&api.client(), &node).await.unwrap();
+        forget_predecessor(&api.client(), &node, &never()).await.unwrap();
         assert_eq!(api.object(NODE).is_some(), is_kept, "{range}");
     }
-    forget_predecessor(&FakeApi::default().client(), &node).await.unwrap();
+    forget_predecessor(&FakeApi::default().client(), &node, &never()).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_kubelet_that_registers_again_has_what_its_node_is_to_have() {
     let node = m02();
     let (api, machine) = (api(&node.pod_range.to_string()), FakeMachine::new(&[], &[]));
-    let never: Cancelled = Arc::new(|| false);
-    register_again(&api.client(), &node, &machine, &never).await.unwrap();
+    register_again(&api.client(), &node, &machine, &never()).await.unwrap();
     assert_eq!(machine.log()[0], "systemctl restart kubelet");
     let object = api.object(NODE).unwrap();
     assert_eq!(object["metadata"]["labels"]["disk"], "ssd");
     assert_eq!(object["spec"]["taints"][0]["key"], "gpu");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_is_waited_for_while_the_address_moves() {
+    let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[]));
+    api.fail(&format!("GET {NODE}"), 20, Fault::Unheard);
+    api.fail(&format!("GET {NODE}"), 20, Fault::Refused(500, "etcdserver: leader changed"));
+    api.fail(&format!("PATCH {NODE}"), 20, Fault::Refused(503, "etcdserver: no leader"));
+    finish(&api.client(), &m02(), &machine, &never()).await.unwrap();
+    assert_eq!(api.object(NODE).unwrap()["metadata"]["labels"]["disk"], "ssd");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_come_tells_what_was_seen_last() {
+    let (api, machine) = (FakeApi::default(), FakeMachine::new(&[], &[]));
+    api.fail(&format!("GET {NODE}"), usize::MAX, Fault::Unheard);
+    let error = finish(&api.client(), &m02(), &machine, &never()).await.unwrap_err();
+    let BootstrapError::TimedOut { seen, .. } = error else { panic!("{error:?}") };
+    assert!(seen[0].contains("connection refused"), "{seen:?}");
+}
+
+const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_made_and_removed_although_answers_are_lost() {
+    let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[]));
+    for request in [format!("POST {SECRETS}"), format!("DELETE {SECRETS}"), format!("DELETE {NODE}")] {
+        api.fail(&request, 1, Fault::Unanswered);
+    }
+    join_worker_on(&machine, &api).await.unwrap();
+    let names: BTreeSet<_> = api
+        .log()
+        .into_iter()
+        .filter(|line| line.starts_with("DELETE /api/v1/namespaces/kube-system"))
+        .collect();
+    assert_eq!(names.len(), 1, "there was one token: {names:?}");
+    assert_eq!(api.paths(SECRETS), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn the_token_of_a_join_that_failed_is_removed() {
+    let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[("kubeadm join", Err("no"))]));
+    let error = join_worker_on(&machine, &api).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot join the cluster in node demo");
+    assert!(api.log().contains(&format!("POST {SECRETS}")), "{:#?}", api.log());
+    assert_eq!(api.paths(SECRETS), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn a_node_that_joins_is_told_whom_to_trust_and_nothing_by_which_to_be_trusted() {
+    let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[]));
+    join_worker_on(&machine, &api).await.unwrap();
+    insta::assert_snapshot!(machine.file(DISCOVERY).unwrap(), @r#"
+    apiVersion: v1
+    clusters:
+    - cluster:
+        certificate-authority-data: Q0E=
+        server: https://control-plane.flotilla.internal:6443
+      name: ""
+    kind: Config
+    "#);
+    assert!(machine.log().contains(&format!("put {DISCOVERY} 600")), "{:#?}", machine.log());
 }
