@@ -22,6 +22,10 @@ const ADDRESS: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 const RESET: Duration = Duration::from_mins(2);
 
+/// Fails if it goes on: of its two processes PID 1 knows the first.
+const STOP_KEEPALIVED: &str =
+    "systemctl stop keepalived && { ! pidof keepalived >&2 || { echo keepalived goes on >&2; exit 1; }; }";
+
 /// Takes a control plane out of the cluster's, whatever of that is done already.
 ///
 /// Its marks go first: what is killed in the middle is no member any more, and its next join clears up.
@@ -63,18 +67,17 @@ async fn leave_by(
 }
 
 /// Stops being a member in our eyes, having the virtual address, and answering for the API: its server takes itself off
-/// the list of those that pods ask.
+/// the list of those that pods ask. Nothing else is done while the address is still here: the others could not be asked.
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::MEMBER));
+    run(machine, "give up the membership", marks).await?;
+    run(machine, "give up the virtual address", Cmd::sh(STOP_KEEPALIVED)).await?;
+    run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
+    // It may have ended already.
     let crictl = format!("crictl --runtime-endpoint {CRI_SOCKET}");
-    let marks = marks::MEMBER.join(" ");
-    let script = format!(
-        "rm -f {marks}
-         systemctl stop keepalived
-         systemctl stop kubelet
-         {crictl} ps --quiet --name '^kube-apiserver$' | xargs -r {crictl} stop --timeout 3
-         true"
-    );
-    run(machine, "give up the virtual address", Cmd::sh(script)).await.map(drop)
+    let stop =
+        format!("{crictl} ps --quiet --name '^kube-apiserver$' | xargs -r {crictl} stop --timeout 3 || true");
+    run(machine, "stop the API server", Cmd::sh(stop)).await.map(drop)
 }
 
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use flotilla_linux::host::Command;
 use serde_json::json;
 
 use super::*;
@@ -49,15 +50,42 @@ async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
     let speaker = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
     leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.unwrap();
     let log = machine.log();
-    assert!(log[0].contains("systemctl stop keepalived"), "the address is given up first: {log:#?}");
-    assert!(log[1].contains(JOINED), "its marks go first: {log:#?}");
-    assert!(log[2].starts_with("kubeadm reset --force"), "no shell outlives us: {log:#?}");
+    assert!(log[0].contains(JOINED), "its marks go first: {log:#?}");
+    assert!(log[1].contains("systemctl stop keepalived"), "the address is given up first: {log:#?}");
+    assert!(log[2..].contains(&"systemctl stop kubelet".to_owned()), "{log:#?}");
+    assert!(
+        log.iter().any(|line| line.starts_with("kubeadm reset --force")),
+        "no shell outlives us: {log:#?}"
+    );
     assert!(speaker.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", speaker.log());
     let ready = &api.object(NODE).unwrap()["status"]["conditions"][0];
     assert_eq!(ready["status"], "False");
     assert!(api.object(&format!("{NAMESPACE}/pods/etcd-demo-m02")).is_none());
     assert!(api.object(&format!("{LEASES}/kube-controller-manager")).is_none(), "its leader is gone");
     assert!(api.object(&format!("{LEASES}/kube-scheduler")).is_some(), "another's goes on");
+}
+
+#[tokio::test]
+async fn one_that_keeps_the_address_or_the_api_server_stays_a_member() {
+    for service in ["stop keepalived", "stop kubelet"] {
+        let (api, machine) = (api(), FakeMachine::new(&[], &[(service, Err("it goes on"))]));
+        let speaker = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
+        assert!(leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.is_err());
+        assert_eq!(speaker.log(), [] as [String; 0], "{service}");
+    }
+}
+
+/// The status of the script with a `systemctl` and a `pidof` that succeed or fail.
+fn stop_keepalived(stopped: bool, is_there: bool) -> bool {
+    let script = format!("systemctl() {{ {stopped}; }}; pidof() {{ {is_there}; }}; {STOP_KEEPALIVED}");
+    Command::new("sh").args(["-c", script.as_str()]).run().is_ok()
+}
+
+#[test]
+fn the_address_is_given_up_when_keepalived_has_ended_and_not_before() {
+    assert!(stop_keepalived(true, false));
+    assert!(!stop_keepalived(true, true), "one of its processes goes on");
+    assert!(!stop_keepalived(false, false), "PID 1 did not hear of it");
 }
 
 #[tokio::test]
