@@ -90,7 +90,8 @@ pub(crate) async fn expel(
     remove(speaker, &stranger.name, |member| member.id == stranger.id, cancelled).await
 }
 
-/// If one of those that go leads, another does so first: the rest would otherwise notice its end only after a second.
+/// If one of those that go leads, the one that is asked does so first: the rest would otherwise notice its end only after a
+/// second. It is up, which the others may not be.
 async fn remove(
     speaker: &dyn Machine,
     name: &str,
@@ -101,7 +102,7 @@ async fn remove(
     loop {
         let members = agreed_list(speaker, &patience).await?;
         let Some(leaving) = members.iter().find(|member| is_it(member)) else { return Ok(()) };
-        let heir = members.iter().find(|member| !is_it(member) && !member.learner && !member.name.is_empty());
+        let heir = members.iter().find(|member| member.up && !member.learner && !is_it(member));
         if let Some(heir) = heir {
             // Refused by all but the leader, and a member that is down leads nobody.
             let lead = ["move-leader", &format!("{:x}", heir.id)];
@@ -152,7 +153,7 @@ async fn agreed_list(speaker: &dyn Machine, patience: &Patience) -> Result<Vec<M
     }
 }
 
-/// The members. Nobody is asked whether it is up.
+/// The members. Nobody is asked whether it is up: that is known of the one that answers.
 async fn list(speaker: &dyn Machine, view: View) -> Result<Vec<Member>, BootstrapError> {
     let consistency = match view {
         View::ItsOwn => "--consistency=s",
@@ -202,7 +203,15 @@ impl MemberStatus {
 
 #[derive(Deserialize)]
 struct List {
+    #[serde(default)]
+    header: Header,
     members: Vec<Listed>,
+}
+
+#[derive(Default, Deserialize)]
+struct Header {
+    /// Of the one that answers.
+    member_id: u64,
 }
 
 #[derive(Deserialize)]
@@ -250,12 +259,13 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, AnswerError> {
 }
 
 fn parse_list(text: &str) -> Result<Vec<Member>, AnswerError> {
-    let members = parse::<List>(text)?.members.into_iter();
+    let List { header, members } = parse(text)?;
     members
+        .into_iter()
         .map(|Listed { id, name, peers, learner }| {
             let address =
                 peers.iter().find_map(|url| address_in(url)).ok_or(AnswerError::NoAddress { id })?;
-            Ok(Member { name, id, address, up: false, learner })
+            Ok(Member { name, id, address, up: id == header.member_id, learner })
         })
         .collect()
 }

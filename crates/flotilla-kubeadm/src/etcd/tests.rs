@@ -58,6 +58,26 @@ async fn a_member_is_known_by_its_address_before_it_has_a_name() {
     assert_eq!(machine.log(), [LISTING, lead, REMOVAL_OF_M02, LISTING]);
 }
 
+/// Three members. The second answers, the third leads.
+const THREE: &str = r#"{"header":{"member_id":2},"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]},{"ID":2,"name":"demo-m02","peerURLs":["https://10.213.0.3:2380"]},{"ID":3,"name":"demo-m03","peerURLs":["https://10.213.0.4:2380"]}]}"#;
+
+#[tokio::test]
+async fn the_heir_of_one_that_goes_is_the_one_that_answers() {
+    let machine = FakeMachine::new(&[], &[("member list", Ok(THREE)), ("member list", Ok(ALONE))]);
+    remove_member(&machine, "demo-m03", Ipv4Addr::new(10, 213, 0, 4), &never()).await.unwrap();
+    assert_eq!(machine.log()[1], "etcdctl --endpoints=https://10.213.0.4:2379 move-leader 2");
+}
+
+#[tokio::test]
+async fn one_that_goes_itself_or_has_no_vote_is_no_heir() {
+    const LEARNER: &str = r#"{"header":{"member_id":2},"members":[{"ID":2,"name":"demo-m02","peerURLs":["https://10.213.0.3:2380"],"isLearner":true},{"ID":3,"name":"demo-m03","peerURLs":["https://10.213.0.4:2380"]}]}"#;
+    for (list, number) in [(THREE, 3), (LEARNER, 4)] {
+        let machine = FakeMachine::new(&[], &[("member list", Ok(list)), ("member list", Ok(ALONE))]);
+        remove_member(&machine, "", Ipv4Addr::new(10, 213, 0, number), &never()).await.unwrap();
+        assert!(!machine.log().iter().any(|line| line.contains("move-leader")), "{:#?}", machine.log());
+    }
+}
+
 #[tokio::test]
 async fn one_that_is_no_member_is_removed() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(ALONE))]);
