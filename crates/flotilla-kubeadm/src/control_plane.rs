@@ -94,7 +94,8 @@ impl Joining<'_> {
         put_discovery(machine, self.credentials).await?;
         // As its first control plane has it: it may be the one to complete the cluster some day.
         let configuration = config::render(self.cluster, node, init::facts(machine).await?);
-        phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&node.spec)).await?;
+        let patches = config::patches(&self.cluster.spec, &node.spec);
+        phase::put_configuration(machine, CONFIG, &configuration, &patches).await?;
         let configuration = config::render_join(self.cluster, node, &token.text());
         phase::put_configuration(machine, JOIN_CONFIG, &configuration, &[]).await?;
         phase::kubelet_conf(machine).await?;

@@ -79,7 +79,7 @@ async fn prepare(
     }
     marks::put(machine, FOUNDING).await?;
     let facts = init::facts(machine).await?;
-    let patches = config::patches(&node.spec);
+    let patches = config::patches(&cluster.spec, &node.spec);
     phase::put_configuration(machine, CONFIG, &config::render(cluster, node, facts), &patches).await?;
     let founding = config::render_founding(cluster, node, facts, founders);
     phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await

@@ -108,7 +108,8 @@ pub(crate) async fn claim_address(machine: &dyn Machine) -> Result<(), Bootstrap
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
     claim_address(machine).await?;
     let configuration = config::render(cluster, node, facts(machine).await?);
-    phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&node.spec)).await?;
+    phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&cluster.spec, &node.spec))
+        .await?;
     match phase::init(machine).await {
         Err(BootstrapError::Node { action, node, source: source @ ExecError::Failed { .. } }) => {
             let cleared = run(machine, "clear away an unfinished start", Cmd::sh(CLEAR)).await?;

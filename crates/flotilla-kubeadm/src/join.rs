@@ -16,6 +16,7 @@ use crate::api::{self, PATIENT, SYSTEM, exists, insist};
 use crate::config;
 use crate::control_plane::{self, Joining};
 use crate::credentials::{self, Credentials};
+use crate::dns;
 use crate::drain;
 use crate::etcd;
 use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
@@ -71,8 +72,10 @@ pub(crate) async fn join(
         }
     }
     finish(&client, node, machine, cancelled).await?;
-    if is_founder {
-        found::finish(&client, node, machine, cancelled).await?;
+    match node.spec.role {
+        Role::ControlPlane if is_founder => found::finish(&client, node, machine, cancelled).await?,
+        Role::ControlPlane => dns::ensure_several(&client, cancelled).await?,
+        Role::Worker => {}
     }
     marks::put(machine, JOINED).await?;
     found::end(machine).await?;

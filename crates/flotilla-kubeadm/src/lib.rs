@@ -23,6 +23,7 @@ pub mod config;
 mod control_plane;
 mod corefile;
 mod credentials;
+mod dns;
 mod drain;
 pub mod etcd;
 #[cfg(test)]

@@ -3,18 +3,19 @@
 //!
 //! The targets' names are kubeadm's (`cmd/kubeadm/app/util/patches`); a kubeadm that does not know one skips it.
 
-use flotilla_spec::NodeSpec;
+use flotilla_spec::{ClusterSpec, NodeSpec};
 use serde_json::{Value, json};
 
 use super::set_field;
+use crate::dns;
 use crate::yaml;
 
 /// The patch files of a control plane by name, with their content.
-pub(crate) fn patches(node: &NodeSpec) -> Vec<(String, String)> {
+pub(crate) fn patches(cluster: &ClusterSpec, node: &NodeSpec) -> Vec<(String, String)> {
     let static_pods = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let targets = static_pods.map(|name| (name, static_pod(name)));
     let file = |(target, patch): (&str, Value)| (format!("{target}+strategic.yaml"), yaml::document(&patch));
-    let files = targets.into_iter().chain([("corednsdeployment", coredns())]).map(file);
+    let files = targets.into_iter().chain([("corednsdeployment", coredns(cluster))]).map(file);
     files.chain(join_patches(node)).collect()
 }
 
@@ -43,8 +44,12 @@ fn static_pod(name: &str) -> Value {
     json!({"spec": {"containers": [{"name": name, "startupProbe": probe}]}})
 }
 
-/// A look every second instead of every ten, and one replica: kubeadm's second would share the first one's node.
-fn coredns() -> Value {
+/// A look every second instead of every ten, and one replica where kubeadm's second would share the first one's node.
+fn coredns(cluster: &ClusterSpec) -> Value {
     let containers = json!([{"name": "coredns", "readinessProbe": {"periodSeconds": 1}}]);
-    json!({"spec": {"replicas": 1, "template": {"spec": {"containers": containers}}}})
+    let mut patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    if cluster.control_planes().count() == 1 {
+        patch["spec"]["replicas"] = json!(dns::ALONE);
+    }
+    patch
 }

@@ -73,10 +73,20 @@ fn a_cluster_with_every_flag() {
 
 #[test]
 fn patches() {
-    let node = cluster(ONE_NODE).primary().unwrap();
-    let text: Vec<_> =
-        super::patches(&node.spec).into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
+    let cluster = cluster(ONE_NODE);
+    let files = super::patches(&cluster.spec, &cluster.primary().unwrap().spec);
+    let text: Vec<_> = files.into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
     insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn several_control_planes_have_as_many_pods_for_dns_as_kubeadm_gives_them() {
+    let cluster = cluster(ALL_FLAGS);
+    let files = super::patches(&cluster.spec, &cluster.primary().unwrap().spec);
+    let (_, text) = files.iter().find(|(name, _)| name.starts_with("coredns")).unwrap();
+    let patch: Value = serde_saphyr::from_str(text).unwrap();
+    assert_eq!(patch["spec"].get("replicas"), None);
+    assert!(patch["spec"].get("template").is_some());
 }
 
 #[test]
@@ -195,6 +205,6 @@ fn a_node_has_kubelet_settings_of_its_own_by_a_patch() {
     assert_eq!(joined("demo-m02")["patches"]["directory"], PATCHES);
     assert_eq!(patch("demo-m03"), []);
     assert_eq!(joined("demo-m03").get("patches"), None, "there is no such folder");
-    let own = super::patches(&cluster.primary().unwrap().spec).pop().unwrap();
+    let own = super::patches(&cluster.spec, &cluster.primary().unwrap().spec).pop().unwrap();
     assert_eq!(own.1, r#"{"featureGates":{"Beta":true}}"#, "a control plane has its own as well");
 }
