@@ -71,6 +71,29 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_good_for_a_join_and_for_a_quarter_of_an_hour() {
+        let (token, now) = (Token::random().unwrap(), jiff::Timestamp::now());
+        let mut secret = token.secret();
+        let expiration = secret["stringData"]["expiration"].take();
+        let expiration: jiff::Timestamp = expiration.as_str().unwrap().parse().unwrap();
+        let life = expiration.duration_since(now).as_secs();
+        assert!((14 * 60..=15 * 60).contains(&life), "{life} s");
+        let expected = json!({
+            "metadata": {"name": format!("bootstrap-token-{}", token.id)},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "token-id": token.id,
+                "token-secret": token.secret,
+                "expiration": null,
+                // Neither for signing the public cluster-info nor for any other group.
+                "usage-bootstrap-authentication": "true",
+                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            },
+        });
+        assert_eq!(secret, expected);
+    }
+
+    #[test]
     fn a_secret_is_not_printed() {
         let token = Token::random().unwrap();
         assert!(!format!("{token:?}").contains(&token.secret));

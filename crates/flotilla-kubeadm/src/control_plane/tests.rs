@@ -5,7 +5,7 @@ use crate::fake_api::FakeApi;
 use crate::files::ADMIN_CONF;
 use flotilla_testkit::fake::{self, FakeMachine};
 
-const TWO: &str = "\
+const THREE: &str = "\
 apiVersion: flotilla.dev/v1
 kind: Cluster
 name: demo
@@ -13,6 +13,7 @@ kubernetesVersion: v1.37.1
 nodes:
 - {name: demo, role: control-plane}
 - {name: demo-m02, role: control-plane}
+- {name: demo-m03, role: control-plane}
 ";
 const ONE: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]}]}"#;
 const WITH_LEARNER: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]},{"ID":2,"peerURLs":["https://10.213.0.3:2380"],"isLearner":true}]}"#;
@@ -23,11 +24,21 @@ fn with_keys(script: &[(&'static str, fake::Answer)]) -> FakeMachine {
 }
 
 async fn join_on(machine: &FakeMachine, speaker: &FakeMachine) -> Result<(), BootstrapError> {
-    let cluster = fake::cluster_of(TWO, "10.213.0.0/24");
-    let (node, client) = (cluster.node(&"demo-m02".parse().unwrap()).unwrap(), FakeApi::default().client());
+    join_as("demo-m02", machine, speaker, &FakeApi::default(), &Mutex::default()).await
+}
+
+async fn join_as(
+    name: &str,
+    machine: &FakeMachine,
+    speaker: &FakeMachine,
+    api: &FakeApi,
+    membership: &Mutex<()>,
+) -> Result<(), BootstrapError> {
+    let cluster = fake::cluster_of(THREE, "10.213.0.0/24");
+    let (node, client) = (cluster.node(&name.parse().unwrap()).unwrap(), api.client());
     let (authority, certificate, key) = ("Q0E=".to_owned(), "Q0VSVA==".to_owned(), "S0VZ".to_owned());
     let credentials = Credentials { path: ADMIN_CONF, authority, certificate, key };
-    let (membership, never): (_, Cancelled) = (Mutex::default(), Arc::new(|| false));
+    let never: Cancelled = Arc::new(|| false);
     join(&Joining {
         cluster: &cluster,
         node: &node,
@@ -35,7 +46,7 @@ async fn join_on(machine: &FakeMachine, speaker: &FakeMachine) -> Result<(), Boo
         speaker,
         client: &client,
         credentials: &credentials,
-        membership: &membership,
+        membership,
         cancelled: &never,
     })
     .await
@@ -77,4 +88,68 @@ async fn a_control_plane_without_keys_can_take_nobody_in() {
     let error = join_on(&machine, &speaker).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot hand over the authorities' keys of node demo");
     assert_eq!(programs(&machine), [] as [String; 0]);
+}
+
+/// In one process: announces the member, starts it, and gives it a vote.
+const ETCD_JOIN: &str = "kubeadm join --config /etc/flotilla/kubeadm-join.yaml --skip-phases=preflight,control-plane-prepare,kubelet-start,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
+const PREPARE: &str = "kubeadm join --config /etc/flotilla/kubeadm-join.yaml --skip-phases=preflight,check-etcd,etcd-join,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
+
+/// Long enough for everybody to come as far as he can.
+async fn a_while() {
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn etcd_takes_in_one_of_two_that_join_side_by_side_after_the_other() {
+    let (first, second) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[]));
+    let speaker = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
+    let (api, membership) = (FakeApi::default(), Mutex::default());
+    first.calls().hold(ETCD_JOIN, "go on");
+    let watch = async {
+        a_while().await;
+        assert_eq!(programs(&first).last().unwrap(), ETCD_JOIN);
+        assert_eq!(programs(&second).last().unwrap(), PREPARE, "the rest is side by side");
+        first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
+    };
+    let (one, other, ()) = tokio::join!(
+        join_as("demo-m02", &first, &speaker, &api, &membership),
+        join_as("demo-m03", &second, &speaker, &api, &membership),
+        watch,
+    );
+    one.and(other).unwrap();
+    assert!(programs(&second).contains(&ETCD_JOIN.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_taken_out_of_etcd_while_another_is_taken_in() {
+    let (first, second) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[]));
+    let speaker = with_keys(&[("member list", Ok(ONE))]);
+    let others = with_keys(&[("member list", Ok(ONE))]);
+    let (api, membership) = (FakeApi::default(), Mutex::default());
+    first.calls().hold(ETCD_JOIN, "go on");
+    let later = async {
+        a_while().await;
+        join_as("demo-m03", &second, &others, &api, &membership).await
+    };
+    let watch = async {
+        a_while().await;
+        a_while().await;
+        assert_eq!(others.log(), [] as [String; 0]);
+        first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
+    };
+    let (one, other, ()) =
+        tokio::join!(join_as("demo-m02", &first, &speaker, &api, &membership), later, watch);
+    one.and(other).unwrap();
+    assert!(others.log()[0].contains("member list"), "{:#?}", others.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_lets_the_next_one_in_and_leaves_no_token() {
+    let (api, membership) = (FakeApi::default(), Mutex::default());
+    let speaker = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
+    let machine = FakeMachine::new(&[], &[(ETCD_JOIN, Err("no"))]);
+    assert!(join_as("demo-m02", &machine, &speaker, &api, &membership).await.is_err());
+    assert!(api.log().iter().any(|line| line.starts_with("POST") && line.ends_with("/secrets")));
+    assert_eq!(api.paths("/api/v1/namespaces/kube-system/secrets"), [] as [&str; 0]);
+    join_as("demo-m03", &FakeMachine::new(&[], &[]), &speaker, &api, &membership).await.unwrap();
 }
