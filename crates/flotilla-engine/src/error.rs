@@ -6,7 +6,7 @@ use flotilla_linux::filelock::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName};
 
-use crate::explain::{Code, Explain, profile_flag};
+use crate::explain::{Code, Explain, about, profile_flag};
 use crate::port::{BootstrapError, DriverError, ExecError, Finding};
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,12 @@ pub enum EngineError {
     #[error("etcd does not answer: how many of its members are up is not known")]
     MajorityUnknown { cluster: ClusterName },
     #[error("cluster {cluster} is there already, with another {what}")]
-    Different { cluster: ClusterName, what: String },
+    Different {
+        cluster: ClusterName,
+        what: String,
+        /// What changes it, if anything but a new cluster does.
+        change: Option<&'static str>,
+    },
     #[error("another command changes cluster {cluster}{}", held_by(.holder.as_ref()))]
     Busy { cluster: ClusterName, holder: Option<Holder> },
     #[error("cannot {action} {}", path.display())]
@@ -143,12 +148,13 @@ impl Explain for EngineError {
             Self::NotRunning { cluster, .. } => {
                 vec![format!("start it with `flotilla start{}`", profile_flag(cluster))]
             }
+            Self::Different { cluster, change: Some(change), .. } => vec![about(cluster, change)],
             Self::Different { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or give another name with -p")]
             }
-            Self::LastControlPlane { .. } => {
-                vec!["`flotilla delete` removes the whole cluster".into()]
+            Self::LastControlPlane { cluster, .. } => {
+                vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]
             }
             Self::Majority { cluster, up, total, .. } if up < total => {
                 vec![bring_back(cluster), FORCED.into()]
@@ -179,6 +185,9 @@ impl Explain for EngineError {
                 "its settings and feature gates must be those of its version: delete it and make it anew with others"
                     .into(),
             ],
+            Self::Bootstrap(BootstrapError::Node { node, .. }) => vec![format!(
+                "see why with `flotilla logs --node {node}`; the same command again tries again"
+            )],
             Self::Bootstrap(_) => {
                 vec!["see why with `flotilla logs`; the same command again tries again".into()]
             }

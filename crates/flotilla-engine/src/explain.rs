@@ -30,3 +30,52 @@ pub const DEFAULT_CLUSTER: &str = "flotilla";
 pub fn profile_flag(name: &ClusterName) -> String {
     if name.as_ref() == DEFAULT_CLUSTER { String::new() } else { format!(" -p {name}") }
 }
+
+/// Commands that are about no cluster.
+const ABOUT_NO_CLUSTER: [&str; 5] = ["bundle", "doctor", "schema", "version", "completion"];
+
+/// A text for people in which every `flotilla …` is about this cluster. Without a name it would be about the default one:
+/// not what somebody who deletes something wants.
+pub fn about(name: &ClusterName, text: &str) -> String {
+    // Every second part stands between backticks.
+    let parts = text.split('`').enumerate().map(|(index, part)| match part.strip_prefix("flotilla ") {
+        Some(command) if index % 2 == 1 && lacks_cluster(command) => {
+            let (own, passed_on) = part.split_at(part.find(" -- ").unwrap_or(part.len()));
+            format!("{own}{}{passed_on}", profile_flag(name))
+        }
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// A file has its cluster's name in it.
+fn lacks_cluster(command: &str) -> bool {
+    let mut words = command.split(' ').take_while(|word| *word != "--");
+    let is_about_any = words.next().is_some_and(|word| !ABOUT_NO_CLUSTER.contains(&word));
+    is_about_any && !words.any(|word| ["-p", "-f", "--all"].contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_about_the_cluster_that_the_text_is_about() {
+        let demo = |text: &str| about(&"demo".parse().unwrap(), text);
+        insta::assert_snapshot!(demo("`flotilla delete` and `flotilla node add`"), @"`flotilla delete -p demo` and `flotilla node add -p demo`");
+        insta::assert_snapshot!(demo("`flotilla ssh -- crictl ps -p x`"), @"`flotilla ssh -p demo -- crictl ps -p x`");
+        for text in [
+            "`flotilla delete -p other`",
+            "`flotilla delete --all`",
+            "`flotilla apply -f FILE`",
+            "`flotilla bundle list`",
+            "`flotilla doctor`",
+            "`modprobe overlay`, flotilla start",
+            "an odd one: `",
+        ] {
+            assert_eq!(demo(text), text);
+        }
+        let default = DEFAULT_CLUSTER.parse().unwrap();
+        assert_eq!(about(&default, "`flotilla delete`"), "`flotilla delete`");
+    }
+}

@@ -56,6 +56,14 @@ impl Change {
         }
     }
 
+    /// The worker that must be made anew for it.
+    pub fn renews(&self) -> Option<&NodeName> {
+        match self {
+            Self::Update { node, role: Role::Worker, .. } if self.obstacle().is_some() => Some(node),
+            _ => None,
+        }
+    }
+
     /// It is done in the cluster, while the node runs.
     pub fn relabels(&self) -> bool {
         matches!(self, Self::Update { field: LABELS | TAINTS, .. })

@@ -43,6 +43,7 @@ impl<'a> Cx<'a> {
     /// Checks the name; touches nothing.
     pub(crate) fn new(profile: &str, screen: &'a Screen) -> Result<Self, Failure> {
         let name: ClusterName = profile.parse()?;
+        screen.is_about(&name);
         let settings = screen.settings();
         let cancel = Cancel::new();
         let asked = cancel.clone();

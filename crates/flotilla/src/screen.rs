@@ -9,11 +9,13 @@ mod template;
 pub(crate) use template::fill_in;
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
-use flotilla_engine::Reporter;
+use flotilla_engine::explain::about;
+use flotilla_engine::{Event, Reporter};
+use flotilla_spec::ClusterName;
 use serde::Serialize;
 
 use crate::args::Output;
@@ -29,6 +31,8 @@ const DONE: Style = AnsiColor::Green.on_default();
 pub(crate) struct Screen {
     settings: Settings,
     reader: Reader,
+    /// What the command is about, once that is known.
+    cluster: OnceLock<ClusterName>,
     /// Why data could not be written.
     lost: Mutex<Option<io::Error>>,
 }
@@ -49,7 +53,7 @@ impl Screen {
             }
             Output::Text => Reader::Lines(lines::Lines::default()),
         };
-        Self { settings: settings.clone(), reader, lost: Mutex::default() }
+        Self { settings: settings.clone(), reader, cluster: OnceLock::new(), lost: Mutex::default() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -61,11 +65,16 @@ impl Screen {
     }
 
     pub(crate) fn reporter(&self) -> &dyn Reporter {
-        match &self.reader {
-            Reader::Bars(bars) => bars,
-            Reader::Lines(lines) => lines,
-            Reader::Json(events) => events,
-        }
+        self
+    }
+
+    /// From here on, commands in hints, notes and warnings are about this cluster.
+    pub(crate) fn is_about(&self, cluster: &ClusterName) {
+        self.cluster.get_or_init(|| cluster.clone());
+    }
+
+    fn named(&self, text: &str) -> String {
+        self.cluster.get().map_or_else(|| text.to_owned(), |cluster| about(cluster, text))
     }
 
     /// A line of data.
@@ -86,7 +95,7 @@ impl Screen {
 
     /// Something a person may want to know beside the data, and what can be done about it.
     pub(crate) fn note(&self, text: &str, hint: &str) {
-        self.say(&format!("{text}\n{HINT}hint{HINT:#}: {hint}"));
+        self.say(&format!("{text}\n{HINT}hint{HINT:#}: {}", self.named(hint)));
     }
 
     /// Something that is wrong beside the data. On stderr even with `-o json`: stdout is for the data alone.
@@ -129,14 +138,15 @@ impl Screen {
 
     /// `error[CODE]: …`, then the causes, the details and what can be done.
     pub(crate) fn failure(&self, failure: &Failure) {
+        let hints: Vec<_> = failure.hints().iter().map(|hint| self.named(hint)).collect();
         if let Reader::Json(events) = &self.reader {
-            return events.failure(failure);
+            return events.failure(failure, &hints);
         }
         let chain = failure.chain();
         let mut lines = vec![format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0])];
         lines.extend(chain[1..].iter().map(|cause| format!("  caused by: {cause}")));
         lines.extend(failure.details.iter().map(|detail| format!("    {detail}")));
-        lines.extend(failure.hints().iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}")));
+        lines.extend(hints.iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}")));
         self.say(&lines.join("\n"));
     }
 
@@ -146,6 +156,21 @@ impl Screen {
             bars.clear();
         }
         write_to(anstream::stderr(), text);
+    }
+}
+
+impl Reporter for Screen {
+    fn report(&self, event: Event) {
+        let event = match event {
+            Event::Note { text } => Event::Note { text: self.named(&text) },
+            Event::Warning { text } => Event::Warning { text: self.named(&text) },
+            other => other,
+        };
+        match &self.reader {
+            Reader::Bars(bars) => bars.report(event),
+            Reader::Lines(lines) => lines.report(event),
+            Reader::Json(events) => events.report(event),
+        }
     }
 }
 

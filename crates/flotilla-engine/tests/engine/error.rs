@@ -66,7 +66,12 @@ fn failures() -> Vec<EngineError> {
         majority(2, 3),
         majority(1, 1),
         EngineError::MajorityUnknown { cluster: demo() },
-        EngineError::Different { cluster: demo(), what: "subnet".into() },
+        EngineError::Different { cluster: demo(), what: "subnet".into(), change: None },
+        EngineError::Different {
+            cluster: demo(),
+            what: "number of nodes".into(),
+            change: Some("`flotilla node add` changes it"),
+        },
         EngineError::Busy { cluster: demo(), holder: None },
         EngineError::Busy {
             cluster: demo(),
@@ -120,6 +125,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
     81 GUEST_MAJORITY: etcd does not answer: how many of its members are up is not known
     11 MK_CONFLICT: cluster demo is there already, with another subnet
+    11 MK_CONFLICT: cluster demo is there already, with another number of nodes
     11 CLUSTER_BUSY: another command changes cluster demo
     11 CLUSTER_BUSY: another command changes cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
     30 HOST_IO: cannot write /a/file
@@ -160,18 +166,19 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NO_CLUSTER: make it with `flotilla start`
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
-    GUEST_LAST_CONTROL_PLANE: `flotilla delete` removes the whole cluster
+    GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` removes the whole cluster
     GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
     GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
     GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
     GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
     GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
     MK_CONFLICT: delete it first with `flotilla delete -p demo`, or give another name with -p
+    MK_CONFLICT: `flotilla node add -p demo` changes it
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
     HOST_STATE_DAMAGED: `flotilla delete -p demo` removes what belongs to it all the same
     IF_NETWORK: look
-    GUEST_START: see why with `flotilla logs`; the same command again tries again
+    GUEST_START: see why with `flotilla logs --node demo`; the same command again tries again
     GUEST_START: see why with `flotilla logs`; the same command again tries again
     GUEST_START_TIMEOUT: see why with `flotilla logs`; the same command again goes on from where it is
     GUEST_START_TIMEOUT: on a slow machine give it more time with --wait-timeout

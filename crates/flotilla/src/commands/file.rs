@@ -2,6 +2,7 @@
 
 mod error;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -76,8 +77,10 @@ impl Plan {
             wanted.hand_out()?;
             return prepare::check_others(cx, &wanted, self.file.as_ref());
         }
+        let renewed: Option<BTreeSet<_>> = refused.iter().map(|change| change.renews()).collect();
+        let workers = renewed.unwrap_or_default().into_iter().cloned().collect();
         let changes = refused.iter().map(ToString::to_string).collect();
-        Err(FileError::Impossible { cluster: cx.name.clone(), changes }.into())
+        Err(FileError::Impossible { cluster: cx.name.clone(), changes, workers }.into())
     }
 
     /// A line for each change.

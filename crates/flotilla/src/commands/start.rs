@@ -202,6 +202,7 @@ fn tell_sizes(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) {
     let text = match changed.as_slice() {
         [] => "no node's size changes: `flotilla node update` changes those that have their own".to_owned(),
         names if names.len() == after.nodes.len() => return,
+        [name] => format!("{name} changes its size, the others have their own"),
         names => format!("{} change their size, the others have their own", names.join(", ")),
     };
     cx.screen.reporter().report(Event::Note { text });

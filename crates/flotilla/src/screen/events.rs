@@ -33,7 +33,7 @@ impl CloudEvents {
         self.write(FLOTILLA, "result", &Value::Object(data));
     }
 
-    pub(crate) fn failure(&self, failure: &Failure) {
+    pub(crate) fn failure(&self, failure: &Failure, hints: &[String]) {
         let mut message = failure.chain().join(": ");
         if !failure.details.is_empty() {
             message.push('\n');
@@ -43,7 +43,7 @@ impl CloudEvents {
             "name": failure.code().name,
             "exitcode": failure.exit_status().to_string(),
             "message": message,
-            "advice": failure.hints().join("\n"),
+            "advice": hints.join("\n"),
         });
         self.write(MINIKUBE, "error", &data);
     }

@@ -408,6 +408,12 @@ ports: ['8080:80', '8081:80'], labels: {a: c}, state: stopped";
     ");
     let refused = home.run(["apply", "-f", "cluster.yaml", "--yes"]);
     assert_eq!((refused.status, refused.stderr.matches("delete the node and add it anew").count()), (11, 4));
+    assert!(
+        refused
+            .stderr
+            .ends_with("with `flotilla node delete demo-m02 -p demo`: the same command then adds it anew\n"),
+        "{refused}"
+    );
 }
 
 #[test]

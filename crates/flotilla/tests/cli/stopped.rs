@@ -188,6 +188,29 @@ fn it_cannot_become_another_cluster() {
 }
 
 #[test]
+fn what_is_said_counts_also_if_it_is_what_others_have_by_default() {
+    let network = "
+- {name: demo, role: control-plane, power: stopped}
+network: {cni: none, dnsDomain: example.org, nodePodPrefix: 25, serviceSubnet: 10.64.0.0/16}
+";
+    let Some(home) = home_with(network, &["demo"]) else { return };
+    let start = |flag: &[&str]| home.run(["start", "-p", "demo", "--dry-run", "--force"].iter().chain(flag));
+    drop(start(&[]).success());
+    for (flag, default, own, what) in [
+        ("--cni", "flotilla", "none", "pod network"),
+        ("--cni-plugin", "flotilla", "none", "pod network"),
+        ("--dns-domain", "cluster.local", "example.org", "DNS domain"),
+        ("--node-pod-prefix", "24", "25", "pod prefix"),
+        ("--service-cluster-ip-range", "10.96.0.0/12", "10.64.0.0/16", "service range"),
+    ] {
+        drop(start(&[flag, own]).success());
+        let ran = start(&[flag, default]);
+        assert_eq!(ran.status, 11, "{flag} {ran}");
+        assert!(ran.stderr.contains(&format!("with another {what}\n")), "{flag} {ran}");
+    }
+}
+
+#[test]
 fn a_dry_run_leaves_it_stopped() {
     let Some(home) = stopped_home() else { return };
     let before = home.files();
@@ -224,7 +247,22 @@ nodeDefaults: {memory: 2g}
     let all_own = nodes.replace("nodeDefaults: {memory: 2g}", "");
     let Some(home) = home_with(&all_own, &["demo", "demo-m02", "big"]) else { return };
     let told = home.run(["start", "-p", "demo", "--dry-run", "--force", "--memory", "3g"]).success().stderr;
-    assert_eq!(told, "no node's size changes: `flotilla node update` changes those that have their own\n");
+    assert_eq!(
+        told,
+        "no node's size changes: `flotilla node update -p demo` changes those that have their own\n"
+    );
+}
+
+#[test]
+fn a_new_disk_is_a_size_as_well() {
+    let nodes = "
+- {name: demo, role: control-plane, disk: 20g}
+- {name: demo-m02, role: worker}
+";
+    let Some(home) = home_with(nodes, &["demo", "demo-m02"]) else { return };
+    let told =
+        home.run(["start", "-p", "demo", "--dry-run", "--force", "--disk-size", "10g"]).success().stderr;
+    assert_eq!(told, "demo-m02 changes its size, the others have their own\n");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What can be wrong with a cluster's file, beside what is in it.
 
 use flotilla_engine::explain::{Code, Explain, profile_flag};
-use flotilla_spec::ClusterName;
+use flotilla_spec::{ClusterName, NodeName};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
@@ -12,7 +12,12 @@ pub(crate) enum FileError {
     #[error("the file is about cluster {file}, and -p says {given}")]
     OtherCluster { file: String, given: String },
     #[error("cluster {cluster} cannot be changed like that; nothing was touched")]
-    Impossible { cluster: ClusterName, changes: Vec<String> },
+    Impossible {
+        cluster: ClusterName,
+        changes: Vec<String>,
+        /// The workers that can be made anew for it; none if that is not enough.
+        workers: Vec<NodeName>,
+    },
     #[error("cluster {cluster} is there already, and is not as the file says")]
     Differs { cluster: ClusterName, changes: Vec<String> },
     #[error("labels and taints are changed in the running cluster, and {cluster} is to be stopped")]
@@ -49,6 +54,13 @@ impl Explain for FileError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::OtherCluster { .. } => vec!["leave out -p: the file has the name".into()],
+            Self::Impossible { cluster, workers, .. } if !workers.is_empty() => {
+                let names = workers.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ");
+                let flag = profile_flag(cluster);
+                vec![format!(
+                    "delete what cannot change with `flotilla node delete {names}{flag}`: the same command then adds it anew"
+                )]
+            }
             Self::Impossible { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or give the file another name")]

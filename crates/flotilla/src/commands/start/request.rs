@@ -14,6 +14,7 @@ use flotilla_spec::{
     ApiServerSpec, ClusterName, ClusterSpec, Cni, Component, Cpus, DriverName, ExtraOption, FeatureGates,
     HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeDefaults, NodeName, NodeSpec, Role,
 };
+use ipnet::Ipv4Net;
 
 use crate::args::{ControlPlaneArgs, DriverArg, StartArgs};
 use crate::failure::Failure;
@@ -36,6 +37,16 @@ pub(super) struct Wanted {
     /// Whether mounts or ports were named.
     attaches: bool,
     sizes: Sizes,
+    network: GivenNetwork,
+}
+
+/// What was said of the network, where leaving it out means something: the same words may be said on purpose.
+#[derive(Debug)]
+struct GivenNetwork {
+    node_pod_prefix: Option<u8>,
+    service_subnet: Option<Ipv4Net>,
+    dns_domain: Option<String>,
+    cni: Option<Cni>,
 }
 
 /// What can change between two starts, where it was given.
@@ -56,26 +67,24 @@ impl Wanted {
         let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
         let kubernetes_version =
             parsed(&mut problems, Some(version.unwrap_or(newest)), str::parse::<KubernetesVersion>);
+        let services = args.service_cluster_ip_range.as_deref();
+        let given = GivenNetwork {
+            node_pod_prefix: args.node_pod_prefix,
+            service_subnet: parsed(&mut problems, services, parse_range),
+            dns_domain: args.dns_domain.clone(),
+            cni: parsed(&mut problems, args.cni.as_deref(), str::parse).map(cni_from_here),
+        };
+        let plain = NetworkSpec::default();
         let mut network = NetworkSpec {
             subnet: parsed(&mut problems, args.subnet.as_deref(), parse_range),
             pod_subnet: parsed(&mut problems, args.pod_subnet.as_deref(), parse_range),
-            ..NetworkSpec::default()
+            node_pod_prefix: given.node_pod_prefix.unwrap_or(plain.node_pod_prefix),
+            service_subnet: given.service_subnet.unwrap_or(plain.service_subnet),
+            dns_domain: given.dns_domain.clone().unwrap_or(plain.dns_domain),
+            cni: given.cni.clone().unwrap_or(plain.cni),
         };
-        if let Some(prefix) = args.node_pod_prefix {
-            network.node_pod_prefix = prefix;
-        }
-        if let Some(cni) = parsed(&mut problems, args.cni.as_deref(), str::parse) {
-            network.cni = cni_from_here(cni);
-        }
         let mounts: Vec<HostMount> = all_parsed(&mut problems, &args.mount);
         let ports: Vec<HostPort> = all_parsed(&mut problems, &args.port);
-        let services = args.service_cluster_ip_range.as_deref();
-        if let Some(range) = parsed(&mut problems, services, parse_range) {
-            network.service_subnet = range;
-        }
-        if let Some(domain) = &args.dns_domain {
-            network.dns_domain.clone_from(domain);
-        }
         let extra_config: Vec<ExtraOption> = all_parsed(&mut problems, &args.extra_config);
         let is_range = |option: &&ExtraOption| {
             option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR
@@ -139,60 +148,67 @@ impl Wanted {
             control_planes: asked,
             attaches: !args.mount.is_empty() || !args.port.is_empty(),
             sizes: Sizes { cpus, memory, disk },
+            network: given,
         })
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
     pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, Failure> {
         let (known, handed_out) = (&cluster.spec, &cluster.handed_out);
-        let (asked, plain) = (&self.spec, NetworkSpec::default());
+        let (asked, given) = (&self.spec, &self.network);
         let network = &asked.network;
         let differs = [
-            ("Kubernetes version", self.version && asked.kubernetes_version != known.kubernetes_version),
-            ("subnet", network.subnet.is_some_and(|subnet| subnet != handed_out.subnet)),
-            ("pod subnet", network.pod_subnet.is_some_and(|subnet| subnet != handed_out.pod_subnet)),
             (
-                "service range",
-                network.service_subnet != plain.service_subnet
-                    && network.service_subnet != known.network.service_subnet,
+                "Kubernetes version",
+                None,
+                self.version && asked.kubernetes_version != known.kubernetes_version,
             ),
+            ("subnet", None, network.subnet.is_some_and(|subnet| subnet != handed_out.subnet)),
+            ("pod subnet", None, network.pod_subnet.is_some_and(|subnet| subnet != handed_out.pod_subnet)),
+            ("service range", None, is_other(given.service_subnet.as_ref(), &known.network.service_subnet)),
+            ("DNS domain", None, is_other(given.dns_domain.as_ref(), &known.network.dns_domain)),
+            ("pod prefix", None, is_other(given.node_pod_prefix.as_ref(), &known.network.node_pod_prefix)),
+            ("pod network", None, is_other(given.cni.as_ref(), &known.network.cni)),
             (
-                "DNS domain",
-                network.dns_domain != plain.dns_domain && network.dns_domain != known.network.dns_domain,
-            ),
-            (
-                "pod prefix",
-                network.node_pod_prefix != plain.node_pod_prefix
-                    && network.node_pod_prefix != known.network.node_pod_prefix,
-            ),
-            ("pod network", network.cni != plain.cni && network.cni != known.network.cni),
-            (
-                "mounts or ports; `flotilla node update` changes them",
+                "set of mounts or ports",
+                Some("`flotilla node update` changes them"),
                 self.attaches && attachments(asked) != attachments(known),
             ),
             (
                 "extra configuration",
+                None,
                 !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
             ),
-            ("feature gates", !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates),
             (
-                "number of nodes; `flotilla node add` and `node delete` change it",
+                "set of feature gates",
+                None,
+                !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates,
+            ),
+            (
+                "number of nodes",
+                Some("`flotilla node add` and `flotilla node delete` change it"),
                 self.count.is_some_and(|count| usize::try_from(count) != Ok(known.nodes.len())),
             ),
             (
-                "number of control planes; `flotilla node add --control-plane` and `node delete` change it",
+                "number of control planes",
+                Some("`flotilla node add --control-plane` and `flotilla node delete` change it"),
                 self.control_planes
                     .is_some_and(|count| usize::try_from(count) != Ok(known.control_planes().count())),
             ),
             (
-                "taint of its control planes; `flotilla apply` changes it",
+                "taint of its control planes",
+                Some("`flotilla apply -f FILE` changes it"),
                 asked.taint_control_planes && !known.taint_control_planes,
             ),
-            ("API server names", !asked.api_server.is_empty() && asked.api_server != known.api_server),
+            (
+                "set of API server names",
+                None,
+                !asked.api_server.is_empty() && asked.api_server != known.api_server,
+            ),
         ];
-        if let Some((what, _)) = differs.into_iter().find(|(_, differs)| *differs) {
+        if let Some((what, change, _)) = differs.into_iter().find(|(.., differs)| *differs) {
             let cluster = known.name.clone();
-            return Err(EngineError::Different { cluster, what: what.to_owned() }.into());
+            return Err(EngineError::Different { cluster, what: what.to_owned(), change }.into());
         }
         let mut merged = known.clone();
         let Sizes { cpus, memory, disk } = self.sizes;
@@ -216,8 +232,14 @@ impl Wanted {
     }
 
     pub(super) fn sizes_given(&self) -> bool {
-        self.sizes.cpus.is_some() || self.sizes.memory.is_some()
+        let Sizes { cpus, memory, disk } = self.sizes;
+        cpus.is_some() || memory.is_some() || disk.is_some()
     }
+}
+
+/// Whether something was said, and is not what is there.
+fn is_other<T: PartialEq>(given: Option<&T>, known: &T) -> bool {
+    given.is_some_and(|given| given != known)
 }
 
 /// A manifest's path, whoever reads it later and wherever.
