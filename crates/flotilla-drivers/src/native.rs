@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flotilla_engine::Cluster;
-use flotilla_engine::port::{Changed, Driver, DriverError, Finding, Machine, Subnet};
+use flotilla_engine::port::{Changed, Driver, DriverError, Finding, Machine, Refusal, Subnet};
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, NodeName};
@@ -91,7 +91,7 @@ impl Driver for Native {
         examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 
-    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Finding>, DriverError> {
+    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
         let cluster = cluster.clone();
         self.blocking(move |native| native.examine_attachments(&cluster)).await
     }

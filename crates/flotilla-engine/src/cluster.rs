@@ -103,7 +103,7 @@ impl Cluster {
     pub fn hand_out(&mut self) -> Result<(), SpecError> {
         for node in &self.spec.nodes {
             let number = self.handed_out.hand_out(&node.name, self.spec.network.node_pod_prefix);
-            number.ok_or(SpecError::NoAddressLeft)?;
+            number.ok_or_else(|| SpecError::NoAddressLeft { node: Some(node.name.clone()) })?;
         }
         Ok(())
     }

@@ -212,6 +212,7 @@ fn spec_code(kind: SpecErrorKind) -> Code {
         SpecErrorKind::Cores => ("RSRC_INSUFFICIENT_CORES", 29),
         SpecErrorKind::Disk => ("RSRC_INSUFFICIENT_STORAGE", 26),
         SpecErrorKind::Config => ("MK_CONFIG", 18),
+        SpecErrorKind::Named(name, exit_status) => (name, exit_status),
     };
     Code { name, exit_status }
 }

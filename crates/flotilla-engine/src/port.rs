@@ -6,7 +6,7 @@ mod exec;
 mod kubeconfig;
 
 pub use bootstrap::{ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member};
-pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Severity, Subnet};
+pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
 pub use kubeconfig::Kubeconfig;
 

@@ -155,7 +155,12 @@ impl Role {
 
 impl ApiServerSpec {
     fn problems(&self) -> impl Iterator<Item = SpecError> {
-        let bad = self.names.iter().filter(|name| !is_dns_name(name.strip_prefix("*.").unwrap_or(name)));
-        bad.map(|name| SpecError::ApiServerName { given: name.clone() })
+        self.names.iter().filter_map(|name| parse_server_name(name).err())
     }
+}
+
+/// A name that the API server's certificate can have.
+pub(crate) fn parse_server_name(given: &str) -> Result<String, SpecError> {
+    let is_name = is_dns_name(given.strip_prefix("*.").unwrap_or(given));
+    if is_name { Ok(given.to_owned()) } else { Err(SpecError::ApiServerName { given: given.to_owned() }) }
 }

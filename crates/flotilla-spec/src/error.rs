@@ -93,7 +93,17 @@ pub enum SpecError {
     #[error("port {port} of the host is in use: {by}")]
     PortTaken { node: NodeName, port: HostPort, by: String },
     #[error("the subnet has no address left for another node")]
-    NoAddressLeft,
+    NoAddressLeft { node: Option<NodeName> },
+    /// What somebody who knows more than we do has against it.
+    #[error("{why}")]
+    Unmet {
+        wish: Wish,
+        why: String,
+        /// What to do about it, if there is something.
+        cure: String,
+        /// The name and the exit status that it has elsewhere.
+        code: (&'static str, u8),
+    },
     #[error("the cluster needs at least one node")]
     NoNodes,
 
@@ -159,6 +169,17 @@ pub enum SpecError {
     At { place: Place, error: Box<SpecError> },
 }
 
+/// Something that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// None: the whole cluster asks for it.
+    pub node: Option<NodeName>,
+    /// Its key in a file.
+    pub key: &'static str,
+    /// Which of several.
+    pub item: Option<String>,
+}
+
 /// Where in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -206,6 +227,8 @@ pub enum SpecErrorKind {
     Disk,
     /// The file, or what only a file can get wrong.
     Config,
+    /// It has a name and a status already.
+    Named(&'static str, u8),
 }
 
 impl SpecError {
@@ -220,6 +243,7 @@ impl SpecError {
                 SpecErrorKind::Memory
             }
             Self::DiskTooSmall { .. } => SpecErrorKind::Disk,
+            Self::Unmet { code: (name, exit_status), .. } => SpecErrorKind::Named(name, *exit_status),
             Self::DuplicateNode { .. }
             | Self::NoControlPlane
             | Self::ApiVersion { .. }
@@ -250,6 +274,7 @@ impl SpecError {
             Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
             Self::UnknownKey { nearest: Some(nearest), .. }
             | Self::UnknownWord { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::Unmet { cure, .. } => Some(cure.clone()).filter(|cure| !cure.is_empty()),
             Self::NameAndCount => {
                 Some("leave out `name`: counted nodes are named by the cluster and their number".to_owned())
             }
@@ -274,7 +299,7 @@ impl SpecError {
             Self::NodeThere { .. } => Some("give the new one another name, or none: a free one is found".to_owned()),
             Self::MountOver { .. } => Some("mount it on a folder of its own, for instance `/mnt/data`".to_owned()),
             Self::PortTaken { .. } | Self::PortTwice { .. } => Some("forward another port of the host".to_owned()),
-            Self::NoAddressLeft => Some(
+            Self::NoAddressLeft { .. } => Some(
                 "a cluster made with a larger --subnet, a larger --pod-subnet or smaller ranges \
                  (--node-pod-prefix) has room for more"
                     .to_owned(),

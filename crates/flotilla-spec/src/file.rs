@@ -5,6 +5,7 @@
 
 mod network;
 mod nodes;
+mod places;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -13,15 +14,16 @@ mod tree;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::check::parse_server_name;
 use crate::document::{API_VERSION, KIND};
-use crate::error::Place;
 use crate::{
     ApiServerSpec, ClusterName, ClusterSpec, DriverName, ExtraOption, FeatureGates, HostSize,
-    KubernetesVersion, NetworkSpec, NodeDefaults, NodeName, NodeSpec, RangeUse, SpecError, WantedPower,
+    KubernetesVersion, NetworkSpec, NodeDefaults, NodeSpec, SpecError, WantedPower,
 };
 use network::FileNetwork;
 use nodes::{SETTING_KEYS, Settings};
-use reader::{Fields, Reader};
+use places::{Part, Places};
+use reader::Reader;
 use tree::{Source, Tree};
 
 /// The JSON schema of the file, for editors.
@@ -44,7 +46,6 @@ const CLUSTER_KEYS: [&str; 12] = [
     "nodeDefaults",
     "nodes",
 ];
-const NODES: &str = "nodes";
 const API_SERVER_KEYS: [&str; 2] = ["names", "ips"];
 
 /// A cluster as a person wrote it down.
@@ -63,9 +64,6 @@ pub struct ClusterFile {
     nodes: Vec<NodeSpec>,
     places: Places,
 }
-
-/// Where in the file things stand: the key, and for a node's its name.
-type Places = BTreeMap<(Option<NodeName>, String), Place>;
 
 impl ClusterFile {
     /// Reads a file. `file` is what errors call it. Everything that is wrong is told, each with its place.
@@ -96,11 +94,14 @@ impl ClusterFile {
     fn look(source: Source<'_>) -> Result<(Self, Vec<SpecError>), Vec<SpecError>> {
         let tree = tree::parse(source).map_err(|error| vec![error])?;
         let mut reader = Reader::new(source);
-        let mut places = Places::new();
+        let mut places = Places::default();
         let fields = reader.fields(&tree, &CLUSTER_KEYS);
+        places.note(&reader, &Part::Cluster, &fields);
         for key in ["apiVersion", "kind", "name"] {
-            if tree.may_have_fields() && !fields.contains_key(key) {
-                reader.complain(&tree, SpecError::MissingKey { key });
+            // A key with nothing behind it says no more than none.
+            let given = fields.get(key).copied();
+            if tree.may_have_fields() && given.is_none_or(Tree::is_nothing) {
+                reader.complain(given.unwrap_or(&tree), SpecError::MissingKey { key });
             }
         }
         reader.parsed(fields.get("apiVersion").copied(), |given| match given {
@@ -132,11 +133,10 @@ impl ClusterFile {
         });
         let defaults = fields.get("nodeDefaults").map(|tree| {
             let fields = reader.fields(tree, &SETTING_KEYS);
-            note(&reader, &mut places, None, &fields);
+            places.note(&reader, &Part::Defaults, &fields);
             Settings::read(&mut reader, &fields)
         });
         let nodes = fields.get("nodes").copied();
-        places.extend(nodes.map(|tree| ((None, NODES.to_owned()), reader.place(tree))));
         // Without a name there is no cluster, but its nodes can still be looked at.
         let name = name.unwrap_or_else(|| "cluster".parse().expect("it is a name"));
         let node_defaults = defaults.as_ref().map(Settings::of_later_nodes);
@@ -200,56 +200,22 @@ impl ClusterFile {
         if let Some(node) = first.filter(|_| is_headless) {
             findings.push(SpecError::StoppedControlPlane { node: node.name.clone() });
         }
-        findings.into_iter().map(|error| self.placed(error)).collect()
+        self.all_placed(findings)
     }
 
     /// An error with its place, if it has one.
     pub fn placed(&self, error: SpecError) -> SpecError {
-        let of_network = |usage: &RangeUse| match usage {
-            RangeUse::Nodes => "subnet",
-            RangeUse::Pods => "podSubnet",
-            RangeUse::Services => "serviceSubnet",
-        };
-        let (node, key) = match &error {
-            SpecError::NoControlPlane => (None, NODES),
-            SpecError::NodeElsewhere { name, .. } | SpecError::DuplicateNode { name } => (Some(name), "name"),
-            SpecError::StoppedControlPlane { node } => (Some(node), "state"),
-            SpecError::Cores { node, .. } => (Some(node), "cpus"),
-            SpecError::MemoryOverHost { node, .. } | SpecError::MemoryTooSmall { node, .. } => {
-                (Some(node), "memory")
-            }
-            SpecError::DiskTooSmall { node, .. } => (Some(node), "disk"),
-            SpecError::KubeletSkew { node, .. } | SpecError::ControlPlaneVersion { node, .. } => {
-                // A bundle has its version.
-                let is_said = self.place(Some(node), "kubernetesVersion").is_some();
-                let is_bundles = !is_said && self.place(Some(node), "bundle").is_some();
-                (Some(node), if is_bundles { "bundle" } else { "kubernetesVersion" })
-            }
-            SpecError::VersionAndBundle { node } => (Some(node), "bundle"),
-            SpecError::OptionOfCluster { node, .. } => (Some(node), "extraConfig"),
-            SpecError::MountTwice { node, .. } => (Some(node), "mounts"),
-            SpecError::PortTwice { node, .. } | SpecError::PortTaken { node, .. } => (Some(node), "ports"),
-            SpecError::Overlap { usage, other_usage, .. } => {
-                let is_given = self.place(None, of_network(usage)).is_some();
-                (None, of_network(if is_given { usage } else { other_usage }))
-            }
-            SpecError::RangeSize { usage, .. }
-            | SpecError::UnusableRange { usage, .. }
-            | SpecError::Taken { usage, .. } => (None, of_network(usage)),
-            SpecError::NodePodPrefix { .. } | SpecError::PodSubnetTooSmall { .. } => (None, "nodePodPrefix"),
-            SpecError::DnsDomain { .. } => (None, "dnsDomain"),
-            _ => return error,
-        };
-        // What the node does not say itself it has from the defaults.
-        let place = self.place(node, key).or_else(|| self.place(None, key)).or_else(|| self.place(node, ""));
-        match place {
+        match self.places.of(&error) {
             Some(place) => error.at(place.clone()),
             None => error,
         }
     }
 
-    fn place(&self, node: Option<&NodeName>, key: &str) -> Option<&Place> {
-        self.places.get(&(node.cloned(), key.to_owned()))
+    /// Errors with their places, from the first line to the last. What is wrong with several nodes of one line is told once.
+    pub fn all_placed(&self, errors: Vec<SpecError>) -> Vec<SpecError> {
+        let mut placed = in_order(errors.into_iter().map(|error| self.placed(error)).collect());
+        placed.dedup_by_key(|error| error.to_string());
+        placed
     }
 }
 
@@ -272,13 +238,6 @@ fn is_certain(finding: &SpecError) -> bool {
     }
 }
 
-/// Notes where fields stand.
-fn note(reader: &Reader<'_>, places: &mut Places, node: Option<&NodeName>, fields: &Fields<'_>) {
-    for (key, tree) in fields {
-        places.insert((node.cloned(), (*key).to_owned()), reader.place(tree));
-    }
-}
-
 fn parse_driver(given: &str) -> Result<DriverName, SpecError> {
     one_of(given, "driver", &[("native", DriverName::Native)])
 }
@@ -298,7 +257,7 @@ fn one_of<T: Copy>(given: &str, what: &'static str, words: &[(&str, T)]) -> Resu
 
 fn read_api_server(reader: &mut Reader<'_>, tree: &Tree) -> ApiServerSpec {
     let fields = reader.fields(tree, &API_SERVER_KEYS);
-    let names = reader.all_parsed(fields.get("names").copied(), |name| Ok(name.to_owned()));
+    let names = reader.all_parsed(fields.get("names").copied(), parse_server_name);
     let ips = reader.all_parsed(fields.get("ips").copied(), |ip| {
         ip.parse::<IpAddr>().map_err(|_| SpecError::BadAddress { given: ip.to_owned() })
     });

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{SocketAddrV4, TcpListener, UdpSocket};
 use std::path::PathBuf;
 
-use flotilla_engine::port::Finding;
+use flotilla_engine::port::{Finding, Refusal};
 use flotilla_engine::{Cluster, Node};
 use flotilla_linux::host::CommandError;
 use flotilla_linux::mount;
 use flotilla_linux::nft::NftError;
 use flotilla_linux::sandbox::Bind;
+use flotilla_spec::error::Wish;
 use flotilla_spec::{HostMount, HostPort, Protocol, WantedPower};
 
 use super::error::NativeError;
@@ -31,20 +32,29 @@ struct Forwarded {
 }
 
 impl Native {
-    pub(super) fn examine_attachments(&self, cluster: &Cluster) -> Result<Vec<Finding>, NativeError> {
+    pub(super) fn examine_attachments(&self, cluster: &Cluster) -> Result<Vec<Refusal>, NativeError> {
         let nodes: Vec<_> = cluster.nodes().filter(|node| node.spec.power == WantedPower::Running).collect();
         let wants_ports = nodes.iter().any(|node| !node.spec.ports.is_empty());
         let forwarded = if wants_ports { self.forwarded(cluster)? } else { Forwarded::default() };
-        let mut findings = Vec::new();
+        let mut refused = Vec::new();
         for node in &nodes {
+            let refusal = |key, item, finding| {
+                let wish = Wish { node: Some(node.spec.name.clone()), key, item: Some(item) };
+                Refusal { wish, finding }
+            };
             let has = self.mount_points(cluster, node)?;
             let new_mounts = node.spec.mounts.iter().filter(|mount| !has.contains(&mount.target));
-            let refused = new_mounts.filter_map(|mount| bind(node, mount).err());
-            findings.extend(refused.map(NativeError::finding));
+            refused.extend(new_mounts.filter_map(|mount| {
+                let finding = bind(node, mount).err()?.finding();
+                Some(refusal("mounts", mount.to_string(), finding))
+            }));
             let new_ports = node.spec.ports.iter().filter(|port| !forwarded.own.contains(port));
-            findings.extend(new_ports.filter_map(|port| forwarded.against(node, port)));
+            refused.extend(new_ports.filter_map(|port| {
+                let finding = forwarded.against(node, port)?;
+                Some(refusal("ports", port.to_string(), finding))
+            }));
         }
-        Ok(findings)
+        Ok(refused)
     }
 
     /// Where a node that runs has something mounted already.

@@ -89,7 +89,7 @@ async fn changed_mounts(driver: &dyn Driver, cluster: &Cluster) {
 async fn missing(driver: &dyn Driver, cluster: &Cluster) {
     let cluster = with_mounts(cluster, &["/no/such/folder:/srv".to_owned(), "/none:/srv/two".to_owned()]);
     let findings = driver.examine_for(&cluster).await.unwrap();
-    let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
+    let codes: Vec<_> = findings.iter().map(|refusal| refusal.finding.code).collect();
     assert_eq!(codes, ["HOST_NO_MOUNT", "HOST_NO_MOUNT"]);
     driver.ensure_network(&cluster).await.unwrap();
     let ensured = driver.ensure(&cluster, &cluster.spec.primary().name).await;

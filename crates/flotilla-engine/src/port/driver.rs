@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use flotilla_spec::error::Wish;
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 
@@ -67,6 +68,13 @@ pub struct Finding {
     pub cure: String,
 }
 
+/// Something that a node wants of the host and cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub wish: Wish,
+    pub finding: Finding,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
@@ -103,7 +111,7 @@ pub trait Driver: Send + Sync {
 
     /// Looks at what the nodes of a cluster that are to run want of the host, and names what they cannot have: ports that
     /// others listen on, folders that are not there. Changes nothing.
-    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Finding>, DriverError>;
+    async fn examine_for(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError>;
 
     /// Address ranges that are in use on the host by others than this cluster.
     async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError>;

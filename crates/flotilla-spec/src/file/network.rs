@@ -2,9 +2,9 @@
 
 use ipnet::Ipv4Net;
 
+use super::places::{Part, Places};
 use super::reader::Reader;
 use super::tree::Tree;
-use super::{Places, note};
 use crate::extra::POD_NETWORK_CIDR;
 use crate::network::parse_range;
 use crate::{Cni, Component, ExtraOption, NetworkSpec, SpecError};
@@ -27,7 +27,7 @@ impl FileNetwork {
     pub(super) fn read(reader: &mut Reader<'_>, places: &mut Places, tree: Option<&Tree>) -> Self {
         let Some(tree) = tree else { return Self::default() };
         let fields = reader.fields(tree, &KEYS);
-        note(reader, places, None, &fields);
+        places.note(reader, &Part::Cluster, &fields);
         let field = |key: &str| fields.get(key).copied();
         Self {
             subnet: reader.parsed(field("subnet"), parse_range),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
+use super::places::{Part, Places};
 use super::reader::{Fields, Reader};
 use super::tree::Tree;
-use super::{MOST_NODES, Places, note, one_of, read_gates};
+use super::{MOST_NODES, one_of, read_gates};
 use crate::quantity::parse_disk;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
@@ -172,8 +173,9 @@ pub(super) fn read(
             let number = u32::try_from(nodes.len() + 1).unwrap_or(u32::MAX);
             let name = given.clone().unwrap_or_else(|| NodeName::default_for(cluster, number));
             let role = role.unwrap_or(if number == 1 { Role::ControlPlane } else { Role::Worker });
-            note(reader, places, Some(&name), &fields);
-            places.insert((Some(name.clone()), String::new()), reader.place(item));
+            let part = Part::Node(name.clone());
+            places.note(reader, &part, &fields);
+            places.note_node(reader, &part, item);
             let mut node = settings.node(name, role, defaults);
             node.power = power.unwrap_or_default();
             nodes.push(node);

@@ -92,11 +92,13 @@ impl<'a> Reader<'a> {
         tree: Option<&Tree>,
         parse: impl FnOnce(&str) -> Result<T, SpecError>,
     ) -> Option<T> {
-        let tree = tree?;
+        self.item(tree.filter(|tree| !tree.is_nothing())?, parse)
+    }
+
+    /// A value that has to be there: one that is nothing would be left out, and nobody would be told.
+    fn item<T>(&mut self, tree: &Tree, parse: impl FnOnce(&str) -> Result<T, SpecError>) -> Option<T> {
         let Some(text) = tree.text() else {
-            if !matches!(tree.value, Value::Nothing) {
-                self.complain(tree, SpecError::Shape { wanted: "text or a number" });
-            }
+            self.complain(tree, SpecError::Shape { wanted: "text or a number" });
             return None;
         };
         parse(text).map_err(|error| self.complain(tree, error)).ok()
@@ -109,7 +111,7 @@ impl<'a> Reader<'a> {
         parse: impl Fn(&str) -> Result<T, SpecError>,
     ) -> Option<Vec<T>> {
         let items = self.list(tree?);
-        Some(items.iter().filter_map(|item| self.parsed(Some(item), &parse)).collect())
+        Some(items.iter().filter_map(|item| self.item(item, &parse)).collect())
     }
 
     /// Fields with values of one piece of text each, and what the two make together.
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
         let mut entries = BTreeMap::new();
         for (key, value) in tree.map(|tree| self.pairs(tree)).unwrap_or_default() {
             let key = key.text().unwrap_or_default();
-            entries.extend(self.parsed(Some(value), |value| parse(key, value)).unwrap_or_default());
+            entries.extend(self.item(value, |value| parse(key, value)).unwrap_or_default());
         }
         entries
     }

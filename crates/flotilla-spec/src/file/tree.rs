@@ -26,6 +26,10 @@ impl Tree {
         matches!(self.value, Value::Map(_) | Value::Nothing)
     }
 
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.value, Value::Nothing)
+    }
+
     /// One piece of text, whatever it may mean.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {

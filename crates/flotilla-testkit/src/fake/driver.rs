@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_engine::Cluster;
-use flotilla_engine::port::{Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Subnet};
+use flotilla_engine::port::{
+    Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Subnet,
+};
 use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
 use ipnet::Ipv4Net;
 
@@ -105,7 +107,7 @@ impl Driver for FakeDriver {
         Vec::new()
     }
 
-    async fn examine_for(&self, _: &Cluster) -> Result<Vec<Finding>, DriverError> {
+    async fn examine_for(&self, _: &Cluster) -> Result<Vec<Refusal>, DriverError> {
         Ok(Vec::new())
     }
 

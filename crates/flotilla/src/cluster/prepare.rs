@@ -3,21 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_bundle::{Bundle, Request, Shelf};
-use flotilla_engine::{Cluster, EngineError, Event};
-use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterFile, ClusterSpec, KubernetesVersion, NodeName, NodeSpec};
+use flotilla_bundle::{BundleError, Request, Shelf};
+use flotilla_engine::port::Refusal;
+use flotilla_engine::{Cluster, Code, EngineError, Event, Explain};
+use flotilla_spec::error::{SpecError, Wish};
+use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
-use super::{Cx, fatal, this_host};
+use super::{Cx, this_host};
 use crate::failure::Failure;
 
 /// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock.
 pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<(), Failure> {
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    cluster.handed_out.bundles = own_bundles(cx, &shelf, &cluster.spec, &cluster.handed_out.bundles, None)?;
+    let known = cluster.handed_out.bundles.clone();
+    let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
+    let mut problems = bundle_problems(&shelf, &cluster.spec, new)?;
+    problems.extend(host_problems(cx, cluster)?);
+    refuse(problems, None)?;
+    cluster.handed_out.bundles = own_bundles(cx, &shelf, &cluster.spec, &known)?;
     // Nobody takes the names and ports between our look and our note.
     let _alone = cx.store.hand_out_alone()?;
-    check_others(cx, cluster, None)?;
+    refuse(host_problems(cx, cluster)?, None)?;
     Ok(cx.store.save(cluster)?)
 }
 
@@ -27,73 +33,80 @@ pub(crate) fn own_bundles(
     shelf: &Shelf,
     spec: &ClusterSpec,
     known: &BTreeMap<NodeName, String>,
-    file: Option<&ClusterFile>,
 ) -> Result<BTreeMap<NodeName, String>, Failure> {
     let mut bundles = BTreeMap::new();
     for node in &spec.nodes {
         if let Some(digest) = known.get(&node.name) {
             bundles.insert(node.name.clone(), digest.clone());
-        } else if let Some(bundle) = bundle_of(cx, shelf, spec, node, file)? {
-            bundles.insert(node.name.clone(), bundle.manifest.digest);
+        } else if let Some(which) = &node.bundle {
+            bundles.insert(node.name.clone(), shelf.find(which)?.manifest.digest);
+        } else if let Some(version) = own_version(spec, node) {
+            let made = shelf.ensure(&of_version(version), cx.screen.reporter())?;
+            bundles.insert(node.name.clone(), made.bundle.manifest.digest);
         }
     }
     Ok(bundles)
 }
 
-/// That the bundles that nodes name are there, and fit the cluster.
-pub(crate) fn check_named_bundles(
+fn own_version<'a>(spec: &ClusterSpec, node: &'a NodeSpec) -> Option<&'a KubernetesVersion> {
+    node.kubernetes_version.as_ref().filter(|version| **version != spec.kubernetes_version)
+}
+
+/// The bundle of a version, whatever else is to be said of it.
+pub(crate) fn of_version(version: &KubernetesVersion) -> Request {
+    Request { kubernetes: Some(version.to_string()), ..Request::default() }
+}
+
+/// Why the whole cluster cannot have its version; none if it can.
+pub(crate) fn version_problem(shelf: &Shelf, spec: &ClusterSpec) -> Result<Option<SpecError>, Failure> {
+    let checked = shelf.check(&of_version(&spec.kubernetes_version));
+    Ok(refused_by_shelf(checked, None, "kubernetesVersion")?.err())
+}
+
+/// Which of these nodes cannot be made from what they name: a version that cannot be built, a bundle that is not there or
+/// does not fit the cluster.
+pub(crate) fn bundle_problems<'a>(
     shelf: &Shelf,
     spec: &ClusterSpec,
-    file: Option<&ClusterFile>,
-) -> Result<(), Failure> {
-    for node in &spec.nodes {
-        named_bundle(shelf, spec, node, file)?;
+    nodes: impl Iterator<Item = &'a NodeSpec>,
+) -> Result<Vec<SpecError>, Failure> {
+    let mut problems = Vec::new();
+    for node in nodes {
+        if let Some(which) = &node.bundle {
+            match refused_by_shelf(shelf.find(which), Some(&node.name), "bundle")? {
+                Ok(bundle) => problems.extend(spec.skew(node, &bundle.manifest.kubernetes.parse()?)),
+                Err(problem) => problems.push(problem),
+            }
+        } else if let Some(version) = own_version(spec, node) {
+            let checked = shelf.check(&of_version(version));
+            problems.extend(refused_by_shelf(checked, Some(&node.name), "kubernetesVersion")?.err());
+        }
     }
-    Ok(())
+    Ok(problems)
 }
 
-fn named_bundle(
-    shelf: &Shelf,
-    spec: &ClusterSpec,
-    node: &NodeSpec,
-    file: Option<&ClusterFile>,
-) -> Result<Option<Bundle>, Failure> {
-    let Some(which) = &node.bundle else { return Ok(None) };
-    let bundle = shelf.find(which)?;
-    let kubelet: KubernetesVersion = bundle.manifest.kubernetes.parse()?;
-    match spec.skew(node, &kubelet) {
-        Some(problem) => Err(placed(problem, file).into()),
-        None => Ok(Some(bundle)),
-    }
+/// What a shelf has against a wish is one of many problems; what is wrong with the shelf itself is a failure.
+fn refused_by_shelf<T>(
+    answer: Result<T, BundleError>,
+    node: Option<&NodeName>,
+    key: &'static str,
+) -> Result<Result<T, SpecError>, Failure> {
+    let error = match answer {
+        Ok(value) => return Ok(Ok(value)),
+        Err(
+            error @ (BundleError::NotFound { .. } | BundleError::Ambiguous { .. } | BundleError::Lock(_)),
+        ) => error,
+        Err(other) => return Err(other.into()),
+    };
+    let Code { name, exit_status } = error.code();
+    let wish = Wish { node: node.cloned(), key, item: None };
+    let (why, cure) = (error.to_string(), error.hints().join("; "));
+    Ok(Err(SpecError::Unmet { wish, why, cure, code: (name, exit_status) }))
 }
 
-fn bundle_of(
-    cx: &Cx,
-    shelf: &Shelf,
-    spec: &ClusterSpec,
-    node: &NodeSpec,
-    file: Option<&ClusterFile>,
-) -> Result<Option<Bundle>, Failure> {
-    if node.bundle.is_some() {
-        return named_bundle(shelf, spec, node, file);
-    }
-    let version = node.kubernetes_version.as_ref().filter(|version| **version != spec.kubernetes_version);
-    let Some(version) = version else { return Ok(None) };
-    let request = Request { kubernetes: Some(version.to_string()), ..Request::default() };
-    Ok(Some(shelf.ensure(&request, cx.screen.reporter())?.bundle))
-}
-
-/// With its place in the file that asked for it.
-pub(crate) fn placed(problem: SpecError, file: Option<&ClusterFile>) -> SpecError {
-    match file {
-        Some(file) => file.placed(problem),
-        None => problem,
-    }
-}
-
-/// That no other cluster has a machine of these names or these ports of the host, and that the host has what nodes want
-/// of it.
-pub(crate) fn check_others(cx: &Cx, cluster: &Cluster, file: Option<&ClusterFile>) -> Result<(), Failure> {
+/// What nodes want and others have: machines of these names, these ports of the host; and what they want of the host and
+/// it has not.
+pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>, Failure> {
     let mut problems = Vec::new();
     for other in cx.store.others(cluster.name())? {
         for node in &cluster.spec.nodes {
@@ -111,13 +124,31 @@ pub(crate) fn check_others(cx: &Cx, cluster: &Cluster, file: Option<&ClusterFile
             }));
         }
     }
-    if !problems.is_empty() {
-        let problems = problems.into_iter().map(|problem| placed(problem, file)).collect();
-        return Err(EngineError::Spec(problems).into());
-    }
-    let findings = cx.wait(cx.engine().driver.examine_for(cluster)).map_err(EngineError::from)?;
-    let fatal = fatal(findings);
-    if fatal.is_empty() { Ok(()) } else { Err(EngineError::Host(fatal).into()) }
+    let refused = cx.wait(cx.engine().driver.examine_for(cluster)).map_err(EngineError::from)?;
+    let is_known = |wish: &Wish| {
+        let is_it = |node: &NodeName, port: &HostPort| {
+            wish.node.as_ref() == Some(node) && wish.item == Some(port.to_string())
+        };
+        problems
+            .iter()
+            .any(|known| matches!(known, SpecError::PortTaken { node, port, .. } if is_it(node, port)))
+    };
+    // A port that leads to another cluster is noted and forwarded.
+    let new: Vec<_> = refused.into_iter().filter(|refusal| !is_known(&refusal.wish)).collect();
+    problems.extend(new.into_iter().map(|Refusal { wish, finding }| {
+        let code = (finding.code, finding.exit_status);
+        SpecError::Unmet { wish, why: finding.text, cure: finding.cure, code }
+    }));
+    Ok(problems)
+}
+
+/// Tells all that is wrong, each with its place in the file that asked for it.
+pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Result<(), Failure> {
+    let problems = match file {
+        Some(file) => file.all_placed(problems),
+        None => problems,
+    };
+    if problems.is_empty() { Ok(()) } else { Err(EngineError::Spec(problems).into()) }
 }
 
 /// Tells what is unusual about a cluster, but can be.

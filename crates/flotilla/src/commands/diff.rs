@@ -16,8 +16,9 @@ pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Re
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;
     let plan = Plan::new(&cx, &file, known.as_ref())?;
-    if known.is_none() {
-        start::check_new(&cx, &plan.wanted, Some(&file))?;
+    match &known {
+        Some(cluster) => plan.check(&cx, cluster)?,
+        None => start::check_new(&cx, &plan.wanted, Some(&file))?,
     }
     if screen.is_json() {
         screen.json(&plan.to_json());

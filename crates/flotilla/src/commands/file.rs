@@ -11,7 +11,7 @@ use flotilla_bundle::Shelf;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_linux::host::Cancel;
 use flotilla_spec::change::{self, Change};
-use flotilla_spec::{ClusterFile, ClusterSpec};
+use flotilla_spec::{ClusterFile, ClusterSpec, NodeSpec};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cx, prepare, this_host};
@@ -73,14 +73,24 @@ impl Plan {
     pub(crate) fn feasible(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
         let refused: Vec<_> = self.changes.iter().filter(|change| change.obstacle().is_some()).collect();
         if refused.is_empty() {
-            let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
-            wanted.hand_out()?;
-            return prepare::check_others(cx, &wanted, self.file.as_ref());
+            return self.check(cx, cluster);
         }
         let renewed: Option<BTreeSet<_>> = refused.iter().map(|change| change.renews()).collect();
         let workers = renewed.unwrap_or_default().into_iter().cloned().collect();
         let changes = refused.iter().map(ToString::to_string).collect();
         Err(FileError::Impossible { cluster: cx.name.clone(), changes, workers }.into())
+    }
+
+    /// Refuses what new nodes, or new wishes of others, cannot have of the host.
+    pub(crate) fn check(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
+        let bundles = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+        let is_new = |node: &&NodeSpec| !cluster.spec.nodes.iter().any(|known| known.name == node.name);
+        let new = self.wanted.nodes.iter().filter(is_new);
+        let mut problems = prepare::bundle_problems(&bundles, &self.wanted, new)?;
+        let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
+        problems.extend(wanted.hand_out().err());
+        problems.extend(prepare::host_problems(cx, &wanted)?);
+        prepare::refuse(problems, self.file.as_ref())
     }
 
     /// A line for each change.

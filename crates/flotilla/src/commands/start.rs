@@ -7,7 +7,7 @@ pub(crate) mod wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flotilla_bundle::{Request, Shelf};
+use flotilla_bundle::Shelf;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
@@ -66,11 +66,9 @@ pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> 
 /// Everything that was asked for is checked before anything is looked at, and that before anything is changed. Files
 /// that the spec names are looked for from `folder`.
 fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) -> Result<(), Failure> {
-    let problems = asked.problems(&this_host());
-    if !problems.is_empty() {
-        return Err(EngineError::Spec(problems).into());
-    }
-    shelf.check(&bundle_for(asked.spec()))?;
+    let mut problems = asked.problems(&this_host());
+    problems.extend(prepare::version_problem(shelf, asked.spec())?);
+    prepare::refuse(problems, asked.file())?;
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;
     let is_new = known.is_none();
@@ -100,8 +98,9 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     }
     cx.heed_signals()?;
     prepare::warn(cx, &spec);
-    let bundle = shelf.ensure(&bundle_for(&spec), cx.screen.reporter())?.bundle.manifest.digest;
-    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new(), asked.file())?;
+    let bundle = prepare::of_version(&spec.kubernetes_version);
+    let bundle = shelf.ensure(&bundle, cx.screen.reporter())?.bundle.manifest.digest;
+    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new())?;
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
@@ -120,7 +119,7 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
                 _ => cni,
             };
             // Others may have taken something while the bundle was built.
-            prepare::check_others(cx, &cluster, asked.file())?;
+            prepare::refuse(prepare::host_problems(cx, &cluster)?, asked.file())?;
             cx.store.save(&cluster)?;
             Ok(cluster)
         });
@@ -138,10 +137,6 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     Ok(())
 }
 
-fn bundle_for(spec: &ClusterSpec) -> Request {
-    Request { kubernetes: Some(spec.kubernetes_version.to_string()), ..Request::default() }
-}
-
 /// Only what is fatal stops it; a warning is told, once, when the cluster is made.
 fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
@@ -157,30 +152,44 @@ fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a new cluster wants of the host and cannot have: ranges, names and ports that others have, folders and bundles
-/// that are not there. Told before anything is built. Changes nothing.
+/// What a new cluster wants of the host and cannot have: ranges, names and ports that others have, versions, folders and
+/// bundles that are not there. Told before anything is built. Changes nothing.
 pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
-    let taken = spec.network.taken(&cx.subnets_in_use()?);
-    if !taken.is_empty() {
-        let taken = taken.into_iter().map(|problem| prepare::placed(problem, file)).collect();
-        return Err(EngineError::Spec(taken).into());
-    }
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    prepare::check_named_bundles(&shelf, spec, file)?;
-    let cluster = new_cluster(cx, spec.clone(), String::new())?;
-    prepare::check_others(cx, &cluster, file)
+    let mut problems = spec.network.taken(&cx.subnets_in_use()?);
+    problems.extend(prepare::version_problem(&shelf, spec)?);
+    problems.extend(prepare::bundle_problems(&shelf, spec, spec.nodes.iter())?);
+    match with_ranges(cx, spec.clone(), String::new())? {
+        Ok(mut cluster) => {
+            problems.extend(cluster.hand_out().err());
+            problems.extend(prepare::host_problems(cx, &cluster)?);
+        }
+        Err(problem) => problems.push(problem),
+    }
+    prepare::refuse(problems, file)
 }
 
 /// Chooses what the person left open, once and for all.
 fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Failure> {
+    let mut cluster = with_ranges(cx, spec, bundle)??;
+    cluster.hand_out()?;
+    Ok(cluster)
+}
+
+/// A cluster whose nodes have no addresses yet, or what is not free any more.
+fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Cluster, SpecError>, Failure> {
     let others: Vec<_> = cx.subnets_in_use()?.into_iter().map(|(range, _)| range).collect();
-    let none_left = |what: &str| EngineError::Spec(vec![SpecError::NoFreeRange { what: what.to_owned() }]);
     let network = &spec.network;
-    let subnet = network.subnet.or_else(|| network.choose_subnet(&others));
-    let pod_subnet = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others));
+    let none_left = |what: &str| Ok(Err(SpecError::NoFreeRange { what: what.to_owned() }));
+    let Some(subnet) = network.subnet.or_else(|| network.choose_subnet(&others)) else {
+        return none_left("nodes");
+    };
+    let Some(pod_subnet) = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others)) else {
+        return none_left("pods");
+    };
     let handed_out = HandedOut {
-        subnet: subnet.ok_or_else(|| none_left("nodes"))?,
-        pod_subnet: pod_subnet.ok_or_else(|| none_left("pods"))?,
+        subnet,
+        pod_subnet,
         nodes: BTreeMap::new(),
         highest: 0,
         adding: BTreeSet::new(),
@@ -188,9 +197,7 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
         bundles: BTreeMap::new(),
         cni: None,
     };
-    let mut cluster = Cluster { spec, handed_out };
-    cluster.hand_out()?;
-    Ok(cluster)
+    Ok(Ok(Cluster { spec, handed_out }))
 }
 
 /// Which nodes get the size that was typed: those that have their own keep it.

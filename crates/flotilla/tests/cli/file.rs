@@ -1,8 +1,9 @@
 //! A cluster's file: what it would make and change, and everything that is wrong with it. Nothing here is made.
 
 use std::fs;
+use std::net::TcpListener;
 
-use flotilla_testkit::Home;
+use flotilla_testkit::{Home, Ran};
 use insta::assert_snapshot;
 
 use super::{home, may_be_root};
@@ -369,7 +370,76 @@ fn what_a_new_cluster_cannot_have_of_the_host_is_told_before_anything_is_built()
     );
     refused("nodes: [{mounts: ['/nowhere/at/all:/data']}]", 35, "/nowhere/at/all");
     refused("nodes: [{}, {bundle: '0123456789ab'}]", 15, "no bundle for");
+    refused("nodes: [{}, {kubernetesVersion: v1.36.3}]", 14, "cluster.yaml:4:33 (`nodes");
+    refused("kubernetesVersion: v1.36.3", 14, "cluster.yaml:4:20 (`kuber");
+    refused("nodes:\n- count: 300", 18, "cluster.yaml:5:10 (`- count: 300`): the subnet has no address left");
     assert_eq!(home.files(), before);
+}
+
+#[test]
+fn what_the_host_has_against_a_file_is_told_all_at_once() {
+    if !may_be_root() {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let rest = format!(
+        "\
+nodes:
+- mounts:
+  - /usr:/a
+  - /nowhere/at/all:/b
+  ports: ['{port}:80']
+- {{count: 2, kubernetesVersion: v1.36.3}}
+- {{name: own, bundle: beef}}
+"
+    );
+    let home = home_with(&rest);
+    let told = |ran: Ran| ran.to_string().replace(&port.to_string(), "[PORT]");
+    let ran = told(home.run(["diff", "-f", "cluster.yaml"]));
+    assert_snapshot!(ran, @"
+    status: 35
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_NO_MOUNT]: 4 things are wrong with what was asked for
+        cluster.yaml:7:5 (`- /nowhere/at/all:/b`): node demo cannot have /nowhere/at/all of the host: No such file or directory (os error 2); make /nowhere/at/all, or mount something else
+        cluster.yaml:8:11 (`ports: ['[PORT]:80']`): node demo cannot have port [PORT]/tcp of 127.0.0.1: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
+        cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:10:23 (`- {name: own, bundle: beef}`): no bundle for beef; see what is there with: flotilla bundle list
+    ");
+    // After what it says of the host in general.
+    let start = told(home.run(["start", "-f", "cluster.yaml", "--force", "--dry-run"]));
+    let (_, errors) = ran.split_once("error[").unwrap();
+    assert!(start.ends_with(errors), "{start}");
+    assert_eq!(home.files(), ["cluster.yaml"]);
+}
+
+#[test]
+fn new_nodes_of_a_cluster_that_is_there_are_looked_at_as_well() {
+    let rest = "\
+nodes:
+- {}
+- {name: demo-m02, memory: 1g}
+- {name: old, kubernetesVersion: v1.36.3}
+- {name: own, bundle: beef}
+";
+    let Some(home) = home_with_cluster(rest) else { return };
+    let ran = home.run(["diff", "-f", "cluster.yaml"]);
+    assert_snapshot!(ran, @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_UNKNOWN_VERSION]: 2 things are wrong with what was asked for
+        cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:8:23 (`- {name: own, bundle: beef}`): no bundle for beef; see what is there with: flotilla bundle list
+    ");
+    for command in
+        [&["apply", "-f", "cluster.yaml", "--yes"] as &[&str], &["apply", "-f", "cluster.yaml", "--dry-run"]]
+    {
+        assert_eq!(home.run(command).to_string(), ran.to_string(), "{command:?}");
+    }
+    let kept = fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap();
+    assert_eq!(kept, KNOWN);
 }
 
 #[test]

@@ -214,3 +214,50 @@ fn a_bundle_that_is_not_there_cannot_be_used() {
     hint: see what is there with: flotilla bundle list
     ");
 }
+
+#[test]
+fn all_that_cannot_be_had_of_the_host_is_told_at_once() {
+    let wishes = ["--kubernetes-version=v1.36.3", "--mount=/nowhere/at/all:/data", "--port=9090:80"];
+    let Some(ran) = refused(&wishes) else { return };
+    assert_snapshot!(ran, @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[BUNDLE_UNKNOWN_VERSION]: 3 things are wrong with what was asked for
+        no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+        port 9090:80 of the host is in use: cluster other
+        node demo-m03 cannot have /nowhere/at/all of the host: No such file or directory (os error 2)
+    hint: forward another port of the host
+    hint: make /nowhere/at/all, or mount something else
+    ");
+}
+
+#[test]
+fn the_name_is_that_of_the_node_however_it_is_given() {
+    for name in [&["demo-m02"] as &[&str], &["m02"], &["--name", "m02"], &["--name=demo-m02"]] {
+        let Some(ran) = refused(name) else { return };
+        assert_eq!(ran.status, 14, "{ran}");
+        assert!(ran.stderr.contains("the cluster has a node demo-m02 already"), "{name:?} {ran}");
+    }
+    // Those of several are numbered.
+    let Some(ran) = refused(&["theirs", "--count=2", "--memory=10"]) else { return };
+    assert_snapshot!(ran, @"
+    status: 23
+    ----- stdout -----
+    ----- stderr -----
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: 2 things are wrong with what was asked for
+        node theirs-1 has 10 MiB of memory, a worker needs 256 MiB
+        node theirs-2 has 10 MiB of memory, a worker needs 256 MiB
+    hint: give it at least 256m
+    ");
+}
+
+#[test]
+fn the_node_to_start_can_be_named_by_a_flag() {
+    let Some(home) = home_with(NODES, &["demo", "demo-m02"]) else { return };
+    for name in [&["nope"] as &[&str], &["--name", "nope"], &["m02", "--name", "nope"]] {
+        let ran = home.run(["-p", "demo", "node", "start"].iter().chain(name));
+        assert_eq!(ran.status, 85, "{ran}");
+        assert!(ran.stderr.contains("cluster demo has no node nope"), "{name:?} {ran}");
+    }
+}

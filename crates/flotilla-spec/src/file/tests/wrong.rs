@@ -106,15 +106,15 @@ nodes:
 ";
     let host = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @r#"
-    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 5 CPUs, the host has 4; give it at most 4, or `max`
-    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it at most 8192m, or `max`
-    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, a worker needs 256 MiB; give it at least 256m
-    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, it needs 2048 MiB; give it at least 2048m
-    a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes have the name a
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
     a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a node's pods need more addresses than a /30 has: /28 at least
     a.yaml:4:63 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): "" is not a DNS domain
+    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it at most 8192m, or `max`
+    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 5 CPUs, the host has 4; give it at most 4, or `max`
     a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): the control plane demo cannot be stopped while other nodes run, and no other control plane; stop the other nodes as well, or let it run
+    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, it needs 2048 MiB; give it at least 2048m
+    a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes have the name a
+    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, a worker needs 256 MiB; give it at least 256m
     "#);
     let text = "\
 nodeDefaults:
@@ -130,18 +130,18 @@ nodes:
 - {count: 2, ports: [8080:81]}
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @"
+    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m04 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m05 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
     a.yaml:7:23 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the control plane demo cannot be v1.36.4 in a cluster of v1.37.1; give the whole cluster another version, or only its workers
+    a.yaml:7:44 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the port 0.0.0.0:80:81 of node demo is taken by 80:80 of node demo; forward another port of the host
     a.yaml:9:22 (`kubernetesVersion: v1.38.0`): the kubelet v1.38.0 of node a is too new for the cluster's v1.37.1; it can be from v1.34 to v1.37
     a.yaml:10:11 (`bundle: '0123'`): node a has both a version and a bundle, and a bundle has its version; leave out the version
-    a.yaml:11:16 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have scheduler.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:11:16 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have etcd.a=b for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:11:17 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have scheduler.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:11:32 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have etcd.a=b for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
     a.yaml:12:11 (`mounts: [/a:/x, /b:/y, /c:/x/]`): node a has two mounts on /x/
     a.yaml:13:32 (`- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConf`): the kubelet v1.33.9 of node b is too old for the cluster's v1.37.1; it can be from v1.34 to v1.37
-    a.yaml:5:16 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m04 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:5:16 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m05 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:7:39 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the port 0.0.0.0:80:81 of node demo is taken by 80:80 of node demo; forward another port of the host
-    a.yaml:14:21 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m04 is taken by 8080:80 of node b; forward another port of the host
-    a.yaml:14:21 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m05 is taken by 8080:80 of node b; forward another port of the host
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m04 is taken by 8080:80 of node b; forward another port of the host
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m05 is taken by 8080:80 of node b; forward another port of the host
     ");
     let none = "nodes: [{role: worker}]";
     assert_eq!(
@@ -208,6 +208,89 @@ fn what_is_no_yaml_is_told_with_its_place() {
     --
     a.yaml:1:1 (`[{}: 1`): unclosed bracket '['
     "#);
+}
+
+#[test]
+fn a_key_with_nothing_behind_it_is_as_good_as_none() {
+    let text = "apiVersion:\nkind: ~\nname: null\nnetwork:\nnodes:\n";
+    insta::assert_snapshot!(wrong(text, &HOST), @r#"
+    a.yaml:1:11 (`apiVersion:`): the key "apiVersion" is missing
+    a.yaml:2:7 (`kind: ~`): the key "kind" is missing
+    a.yaml:3:7 (`name: null`): the key "name" is missing
+    "#);
+    // But not where something has to stand: it would be left out.
+    let text = "nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @"
+    a.yaml:4:23 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
+    a.yaml:4:37 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
+    ");
+}
+
+#[test]
+fn what_stands_in_a_list_has_a_place_of_its_own() {
+    let text = "\
+apiServer:
+  names:
+  - good.example.org
+  - bad name
+nodes:
+- ports:
+  - 80:80
+  - 81:80
+- extraConfig:
+  - kubelet.v=4
+  - apiserver.v=4
+  ports:
+  - 82:80
+  - 81:81
+";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
+    a.yaml:7:5 (`- bad name`): "bad name" is not a name the API server can answer to
+    a.yaml:14:5 (`- apiserver.v=4`): node demo-m02 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:17:5 (`- 81:81`): the port 81:81 of node demo-m02 is taken by 81:80 of node demo; forward another port of the host
+    "#);
+}
+
+#[test]
+fn what_others_have_against_a_wish_has_a_place_as_well() {
+    let text = "\
+kubernetesVersion: v1.37.9
+nodeDefaults:
+  mounts:
+  - /usr:/a
+  - /nowhere:/b
+nodes:
+- {}
+- {count: 2, kubernetesVersion: v1.36.3, mounts: []}
+- {name: own, bundle: '0123'}
+";
+    let file = read(text);
+    let unmet = |node: Option<&str>, key, item: Option<&str>, why: &str| SpecError::Unmet {
+        wish: crate::error::Wish {
+            node: node.map(|node| node.parse().unwrap()),
+            key,
+            item: item.map(ToOwned::to_owned),
+        },
+        why: why.to_owned(),
+        cure: String::new(),
+        code: ("CODE", 99),
+    };
+    let placed = file.all_placed(vec![
+        unmet(Some("own"), "bundle", None, "no bundle"),
+        unmet(Some("demo-m02"), "kubernetesVersion", None, "no version"),
+        unmet(Some("demo-m03"), "kubernetesVersion", None, "no version"),
+        unmet(Some("demo"), "mounts", Some("/nowhere:/b"), "no folder"),
+        unmet(None, "kubernetesVersion", None, "no version for all"),
+        SpecError::NoAddressLeft { node: Some("demo-m03".parse().unwrap()) },
+    ]);
+    insta::assert_snapshot!(listed(&placed), @"
+    a.yaml:4:20 (`kubernetesVersion: v1.37.9`): no version for all
+    a.yaml:8:5 (`- /nowhere:/b`): no folder
+    a.yaml:11:11 (`- {count: 2, kubernetesVersion: v1.36.3, mounts: []}`): the subnet has no address left for another node; a cluster made with a larger --subnet, a larger --pod-subnet or smaller ranges (--node-pod-prefix) has room for more
+    a.yaml:11:33 (`- {count: 2, kubernetesVersion: v1.36.3, mounts: []}`): no version
+    a.yaml:12:23 (`- {name: own, bundle: '0123'}`): no bundle
+    ");
+    assert_eq!(placed[0].kind(), SpecErrorKind::Named("CODE", 99));
 }
 
 #[test]

@@ -140,11 +140,12 @@ fn add(cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>, SpecErro
             added.push(left.clone());
             continue;
         }
-        let next = cluster.handed_out.next_number(prefix).ok_or(SpecError::NoAddressLeft)?;
-        let name = name.clone().unwrap_or_else(|| free_name(cluster, next));
-        cluster.spec.nodes.push(NodeSpec { name: name.clone(), ..wanted.node.clone() });
-        cluster.handed_out.hand_out(&name, prefix).ok_or(SpecError::NoAddressLeft)?;
-        added.push(name);
+        let none_left = || SpecError::NoAddressLeft { node: name.clone() };
+        let next = cluster.handed_out.next_number(prefix).ok_or_else(none_left)?;
+        let new = name.clone().unwrap_or_else(|| free_name(cluster, next));
+        cluster.spec.nodes.push(NodeSpec { name: new.clone(), ..wanted.node.clone() });
+        cluster.handed_out.hand_out(&new, prefix).ok_or_else(none_left)?;
+        added.push(new);
     }
     cluster.handed_out.adding.extend(added.iter().cloned());
     Ok(added)

@@ -1,0 +1,116 @@
+//! Where in the file things stand.
+
+use std::collections::BTreeMap;
+
+use super::reader::{Fields, Reader};
+use super::tree::{Tree, Value};
+use crate::error::{Place, Wish};
+use crate::{NodeName, RangeUse, SpecError};
+
+/// Whose key it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Cluster,
+    Defaults,
+    Node(NodeName),
+}
+
+/// Places by key. What stands in a list has its text behind the key, and a node as a whole no key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Places(BTreeMap<(Part, String), Place>);
+
+impl Places {
+    /// Notes where fields stand, and what is listed in them.
+    pub(super) fn note(&mut self, reader: &Reader<'_>, part: &Part, fields: &Fields<'_>) {
+        for (key, tree) in fields {
+            self.insert(reader, part, key, tree);
+            if let Value::List(items) = &tree.value {
+                for (item, text) in items.iter().filter_map(|item| Some((item, item.text()?))) {
+                    self.insert(reader, part, &item_key(key, text), item);
+                }
+            }
+        }
+    }
+
+    pub(super) fn note_node(&mut self, reader: &Reader<'_>, part: &Part, item: &Tree) {
+        self.insert(reader, part, "", item);
+    }
+
+    fn insert(&mut self, reader: &Reader<'_>, part: &Part, key: &str, tree: &Tree) {
+        self.0.insert((part.clone(), key.to_owned()), reader.place(tree));
+    }
+
+    fn get(&self, part: &Part, key: &str) -> Option<&Place> {
+        self.0.get(&(part.clone(), key.to_owned()))
+    }
+
+    /// Where something stands that a node has: what it does not say itself it has from the defaults.
+    fn of_node(&self, node: &NodeName, key: &str, item: Option<&str>) -> Option<&Place> {
+        let node = Part::Node(node.clone());
+        let in_part = |part| {
+            let item = item.and_then(|item| self.get(part, &item_key(key, item)));
+            item.or_else(|| self.get(part, key))
+        };
+        in_part(&node).or_else(|| in_part(&Part::Defaults)).or_else(|| self.get(&node, ""))
+    }
+
+    /// The place of what is wrong, if it has one.
+    pub(super) fn of(&self, error: &SpecError) -> Option<&Place> {
+        let of_cluster = |key| self.get(&Part::Cluster, key);
+        let of_node = |node, key| self.of_node(node, key, None);
+        match error {
+            SpecError::NoControlPlane => of_cluster("nodes"),
+            SpecError::NodeElsewhere { name, .. } | SpecError::DuplicateNode { name } => {
+                of_node(name, "name")
+            }
+            SpecError::NoAddressLeft { node } => of_node(node.as_ref()?, "count"),
+            SpecError::StoppedControlPlane { node } => of_node(node, "state"),
+            SpecError::Cores { node, .. } => of_node(node, "cpus"),
+            SpecError::MemoryOverHost { node, .. } | SpecError::MemoryTooSmall { node, .. } => {
+                of_node(node, "memory")
+            }
+            SpecError::DiskTooSmall { node, .. } => of_node(node, "disk"),
+            SpecError::KubeletSkew { node, .. } | SpecError::ControlPlaneVersion { node, .. } => {
+                // A bundle has its version.
+                let own = |key| self.get(&Part::Node(node.clone()), key);
+                let is_bundles = own("kubernetesVersion").is_none() && own("bundle").is_some();
+                of_node(node, if is_bundles { "bundle" } else { "kubernetesVersion" })
+            }
+            SpecError::VersionAndBundle { node } => of_node(node, "bundle"),
+            SpecError::OptionOfCluster { node, option } => {
+                self.of_node(node, "extraConfig", Some(&option.to_string()))
+            }
+            SpecError::MountTwice { node, .. } => of_node(node, "mounts"),
+            SpecError::PortTwice { node, port, .. } | SpecError::PortTaken { node, port, .. } => {
+                self.of_node(node, "ports", Some(&port.to_string()))
+            }
+            SpecError::Unmet { wish: Wish { node: Some(node), key, item }, .. } => {
+                self.of_node(node, key, item.as_deref())
+            }
+            SpecError::Unmet { wish: Wish { node: None, key, .. }, .. } => of_cluster(key),
+            SpecError::Overlap { usage, other_usage, .. } => {
+                of_cluster(of_network(*usage)).or_else(|| of_cluster(of_network(*other_usage)))
+            }
+            SpecError::RangeSize { usage, .. }
+            | SpecError::UnusableRange { usage, .. }
+            | SpecError::Taken { usage, .. } => of_cluster(of_network(*usage)),
+            SpecError::NodePodPrefix { .. } | SpecError::PodSubnetTooSmall { .. } => {
+                of_cluster("nodePodPrefix")
+            }
+            SpecError::DnsDomain { .. } => of_cluster("dnsDomain"),
+            _ => None,
+        }
+    }
+}
+
+fn item_key(key: &str, item: &str) -> String {
+    format!("{key} {item}")
+}
+
+fn of_network(usage: RangeUse) -> &'static str {
+    match usage {
+        RangeUse::Nodes => "subnet",
+        RangeUse::Pods => "podSubnet",
+        RangeUse::Services => "serviceSubnet",
+    }
+}
