@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::kubelet;
 use crate::name::is_dns_name;
 use crate::quantity::MIB;
 use crate::{
@@ -39,6 +40,7 @@ impl ClusterSpec {
             findings.extend(node.size_problems(host));
             findings.extend(node.kubernetes_version.as_ref().and_then(|kubelet| self.skew(node, kubelet)));
             findings.extend(node.option_problems());
+            findings.extend(self.kubelet_problems(node));
             findings.extend(node.mount_problems());
         }
         findings.extend(self.port_problems());
@@ -79,6 +81,21 @@ impl ClusterSpec {
             let is_taken = cluster.takes_kubelet(kubelet);
             (!is_taken).then(|| SpecError::KubeletSkew { node: name, kubelet: kubelet.clone(), cluster })
         }
+    }
+
+    /// Settings that the node's kubelet would pass over. One that is newer than what we know, or the person's own, may
+    /// have others.
+    fn kubelet_problems(&self, node: &NodeSpec) -> Vec<SpecError> {
+        let version = node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version);
+        if node.bundle.is_some() || version.minor() > kubelet::MINOR {
+            return Vec::new();
+        }
+        let unknown = node.kubelet.unknown().map(|(given, nearest)| SpecError::KubeletField {
+            node: node.name.clone(),
+            given: given.to_owned(),
+            nearest,
+        });
+        unknown.collect()
     }
 
     /// Ports of the host that are to lead to two places.

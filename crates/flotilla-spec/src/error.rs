@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::extra::KUBEADM_KEYS;
+use crate::kubelet::MINOR;
 use crate::name::NameProblem;
 use crate::quantity::MIB;
 use crate::{ClusterName, Component, ExtraOption, HostPort, KubernetesVersion, NodeName, RangeUse, Role};
@@ -82,10 +83,18 @@ pub enum SpecError {
     Port { given: String },
     #[error("{given:?} is not a field of the kubelet's configuration")]
     KubeletSetting { given: String },
+    #[error("{given:?} is not a field of the kubelet's configuration")]
+    KubeletField { node: NodeName, given: String, nearest: Option<String> },
     #[error("{given:?} is not a container runtime that nodes have")]
     ContainerRuntime { given: String },
     #[error("this comes with the Docker driver, which is not there yet: nodes have containerd")]
     ComesWithDocker,
+    #[error("the driver {given} is not there yet")]
+    DriverToCome { given: String },
+    #[error(
+        "ISO images come with drivers of virtual machines, which are not there yet: nodes are made from bundles"
+    )]
+    IsoImage,
     #[error("{given:?} is not a pod network: these are flotilla, none, flannel, or a manifest's path")]
     Cni { given: String },
     #[error("{name} is a machine of cluster {cluster}")]
@@ -273,6 +282,7 @@ impl SpecError {
         match self {
             Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
             Self::UnknownKey { nearest: Some(nearest), .. }
+            | Self::KubeletField { nearest: Some(nearest), .. }
             | Self::UnknownWord { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::Unmet { cure, .. } => Some(cure.clone()).filter(|cure| !cure.is_empty()),
             Self::NameAndCount => {
@@ -307,6 +317,9 @@ impl SpecError {
             Self::ContainerRuntime { .. } => {
                 Some("every node has containerd, as the bundle has it: leave it out".to_owned())
             }
+            Self::DriverToCome { .. } => {
+                Some("leave it out: `native` makes nodes out of Linux namespaces".to_owned())
+            }
             Self::Mount { .. } => Some(
                 "write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read"
                     .to_owned(),
@@ -317,6 +330,9 @@ impl SpecError {
             Self::KubeletSetting { .. } => {
                 Some("write the fields of a KubeletConfiguration, for instance `maxPods: 50`".to_owned())
             }
+            Self::KubeletField { nearest: None, .. } => Some(format!(
+                "these are known up to Kubernetes v1.{MINOR}; a newer kubelet, or one from a `bundle` of your own, may have others"
+            )),
             Self::Cni { given } if ["calico", "cilium", "kindnet"].contains(&given.as_str()) => {
                 Some(format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`"))
             }

@@ -16,6 +16,7 @@ use std::net::IpAddr;
 
 use crate::check::parse_server_name;
 use crate::document::{API_VERSION, KIND};
+use crate::text::one_of;
 use crate::{
     ApiServerSpec, ClusterName, ClusterSpec, DriverName, ExtraOption, FeatureGates, HostSize,
     KubernetesVersion, NetworkSpec, NodeDefaults, NodeSpec, SpecError, WantedPower,
@@ -114,7 +115,7 @@ impl ClusterFile {
         });
         let name: Option<ClusterName> = reader.parsed(fields.get("name").copied(), str::parse);
         let kubernetes_version = reader.parsed(fields.get("kubernetesVersion").copied(), str::parse);
-        let driver = reader.parsed(fields.get("driver").copied(), parse_driver);
+        let driver = reader.parsed(fields.get("driver").copied(), str::parse);
         let mut network = FileNetwork::read(&mut reader, &mut places, fields.get("network").copied());
         let api_server = fields.get("apiServer").map(|tree| read_api_server(&mut reader, tree));
         let extra_config: Option<Vec<ExtraOption>> =
@@ -236,23 +237,6 @@ fn is_certain(finding: &SpecError) -> bool {
         SpecError::NoControlPlane | SpecError::StoppedControlPlane { .. } => false,
         _ => true,
     }
-}
-
-fn parse_driver(given: &str) -> Result<DriverName, SpecError> {
-    one_of(given, "driver", &[("native", DriverName::Native)])
-}
-
-fn one_of<T: Copy>(given: &str, what: &'static str, words: &[(&str, T)]) -> Result<T, SpecError> {
-    let found = words.iter().find(|(word, _)| *word == given);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        SpecError::UnknownWord {
-            what,
-            given: given.to_owned(),
-            known: known.join(", "),
-            nearest: reader::nearest(given, &known),
-        }
-    })
 }
 
 fn read_api_server(reader: &mut Reader<'_>, tree: &Tree) -> ApiServerSpec {

@@ -1,5 +1,7 @@
 //! A node's own kubelet settings.
 
+mod fields;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::SpecError;
+use crate::text::nearest;
+use fields::FIELDS;
+
+pub(crate) use fields::MINOR;
 
 /// What says what the rest is: not a setting.
 const NOT_SETTINGS: [&str; 2] = ["apiVersion", "kind"];
@@ -19,6 +25,12 @@ pub struct KubeletSettings(BTreeMap<String, Value>);
 impl KubeletSettings {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Names that no kubelet up to v1.37 knows, which would pass over them, and what may have been meant.
+    pub(crate) fn unknown(&self) -> impl Iterator<Item = (&str, Option<String>)> {
+        let names = self.0.keys().map(String::as_str);
+        names.filter(|name| !FIELDS.contains(name)).map(|name| (name, nearest(name, &FIELDS)))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
@@ -67,5 +79,17 @@ mod tests {
         for text in [r#"{"kind": "X"}"#, r#"{"apiVersion": "X"}"#, r#"{"max-pods": 1}"#, r#"{"": 1}"#] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_slip_is_told_from_a_field() {
+        let settings = BTreeMap::from(
+            ["maxPods", "maxPod", "maxpods", "wonder"].map(|name| (name.to_owned(), 1.into())),
+        );
+        let unknown = KubeletSettings::try_from(settings).unwrap();
+        let meant: Vec<_> =
+            unknown.unknown().map(|(name, meant)| (name, meant.unwrap_or_default())).collect();
+        let max_pods = "maxPods".to_owned();
+        assert_eq!(meant, [("maxPod", max_pods.clone()), ("maxpods", max_pods), ("wonder", String::new())]);
     }
 }

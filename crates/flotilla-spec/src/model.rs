@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{self, Document};
 use crate::quantity;
+use crate::text::one_of;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
     Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError, Taint,
@@ -201,6 +203,20 @@ impl fmt::Display for DriverName {
         f.pad(match self {
             Self::Native => "native",
         })
+    }
+}
+
+/// Drivers that people know from elsewhere, and that are planned here.
+const TO_COME: [&str; 4] = ["docker", "podman", "qemu", "ssh"];
+
+impl FromStr for DriverName {
+    type Err = SpecError;
+
+    fn from_str(given: &str) -> Result<Self, SpecError> {
+        if TO_COME.contains(&given) {
+            return Err(SpecError::DriverToCome { given: given.to_owned() });
+        }
+        one_of(given, "driver", &[("native", Self::Native)])
     }
 }
 

@@ -99,6 +99,30 @@ pub(crate) fn edit_distance(one: &str, other: &str) -> usize {
     row[row.len() - 1]
 }
 
+/// The one somebody may have meant.
+pub(crate) fn nearest(given: &str, known: &[&str]) -> Option<String> {
+    let given = given.to_lowercase();
+    let distance = |name: &&&str| edit_distance(&given, &name.to_lowercase());
+    // Of a short word, two other letters make another word.
+    let most = (given.len() / 2).min(2);
+    let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= most);
+    nearest.map(|name| (*name).to_owned())
+}
+
+/// What one of several words stands for.
+pub(crate) fn one_of<T: Copy>(given: &str, what: &'static str, words: &[(&str, T)]) -> Result<T, SpecError> {
+    let found = words.iter().find(|(word, _)| *word == given);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        SpecError::UnknownWord {
+            what,
+            given: given.to_owned(),
+            known: known.join(", "),
+            nearest: nearest(given, &known),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

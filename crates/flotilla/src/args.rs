@@ -11,8 +11,8 @@ mod file;
 mod node;
 
 pub(crate) use cluster::{
-    ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, DriverArg, IpArgs, KubectlArgs, LayoutArg,
-    LockArgs, LogsArgs, PauseArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
+    ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, IpArgs, KubectlArgs, LayoutArg, LockArgs,
+    LogsArgs, PauseArgs, RuntimeArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};

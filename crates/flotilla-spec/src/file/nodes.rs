@@ -7,8 +7,9 @@ use serde_json::Value as Json;
 use super::places::{Part, Places};
 use super::reader::{Fields, Reader};
 use super::tree::Tree;
-use super::{MOST_NODES, one_of, read_gates};
+use super::{MOST_NODES, read_gates};
 use crate::quantity::parse_disk;
+use crate::text::one_of;
 use crate::{
     ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
     Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,

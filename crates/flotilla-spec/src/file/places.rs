@@ -15,19 +15,22 @@ pub(super) enum Part {
     Node(NodeName),
 }
 
-/// Places by key. What stands in a list has its text behind the key, and a node as a whole no key.
+/// Places by key. What stands in a list or a map has its text behind the key, and a node as a whole no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Places(BTreeMap<(Part, String), Place>);
 
 impl Places {
-    /// Notes where fields stand, and what is listed in them.
+    /// Notes where fields stand, and what is in them.
     pub(super) fn note(&mut self, reader: &Reader<'_>, part: &Part, fields: &Fields<'_>) {
         for (key, tree) in fields {
             self.insert(reader, part, key, tree);
-            if let Value::List(items) = &tree.value {
-                for (item, text) in items.iter().filter_map(|item| Some((item, item.text()?))) {
-                    self.insert(reader, part, &item_key(key, text), item);
-                }
+            let items: Vec<&Tree> = match &tree.value {
+                Value::List(items) => items.iter().collect(),
+                Value::Map(pairs) => pairs.iter().map(|(key, _)| key).collect(),
+                _ => Vec::new(),
+            };
+            for (item, text) in items.into_iter().filter_map(|item| Some((item, item.text()?))) {
+                self.insert(reader, part, &item_key(key, text), item);
             }
         }
     }
@@ -47,11 +50,9 @@ impl Places {
     /// Where something stands that a node has: what it does not say itself it has from the defaults.
     fn of_node(&self, node: &NodeName, key: &str, item: Option<&str>) -> Option<&Place> {
         let node = Part::Node(node.clone());
-        let in_part = |part| {
-            let item = item.and_then(|item| self.get(part, &item_key(key, item)));
-            item.or_else(|| self.get(part, key))
-        };
-        in_part(&node).or_else(|| in_part(&Part::Defaults)).or_else(|| self.get(&node, ""))
+        let said = |key: &str| self.get(&node, key).or_else(|| self.get(&Part::Defaults, key));
+        let item = item.and_then(|item| said(&item_key(key, item)));
+        item.or_else(|| said(key)).or_else(|| self.get(&node, ""))
     }
 
     /// The place of what is wrong, if it has one.
@@ -80,6 +81,7 @@ impl Places {
             SpecError::OptionOfCluster { node, option } => {
                 self.of_node(node, "extraConfig", Some(&option.to_string()))
             }
+            SpecError::KubeletField { node, given, .. } => self.of_node(node, "kubelet", Some(given)),
             SpecError::MountTwice { node, .. } => of_node(node, "mounts"),
             SpecError::PortTwice { node, port, .. } | SpecError::PortTaken { node, port, .. } => {
                 self.of_node(node, "ports", Some(&port.to_string()))

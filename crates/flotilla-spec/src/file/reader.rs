@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::tree::{Source, Tree, Value};
 use crate::SpecError;
 use crate::error::Place;
-use crate::text::edit_distance;
+use crate::text::nearest;
 
 /// What is wrong so far.
 #[derive(Debug)]
@@ -150,14 +150,4 @@ impl<'a> Reader<'a> {
         }
         key.unwrap_or_default().to_owned()
     }
-}
-
-/// The one somebody may have meant.
-pub(super) fn nearest(given: &str, known: &[&str]) -> Option<String> {
-    let given = given.to_lowercase();
-    let distance = |name: &&&str| edit_distance(&given, &name.to_lowercase());
-    // Of a short word, two other letters make another word.
-    let most = (given.len() / 2).min(2);
-    let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= most);
-    nearest.map(|name| (*name).to_owned())
 }

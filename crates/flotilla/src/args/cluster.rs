@@ -78,7 +78,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) dns_domain: Option<String>,
     /// Setting of a Kubernetes component, as component.key=value; may be repeated
-    #[arg(long, value_name = "COMPONENT.KEY=VALUE")]
+    #[arg(long, value_name = "COMPONENT.KEY=VALUE", visible_alias = "extra-opts")]
     pub(crate) extra_config: Vec<String>,
     /// Feature gates of all components
     #[arg(long, value_name = "GATE=BOOL,…")]
@@ -108,11 +108,23 @@ pub(crate) struct StartArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
+    #[arg(long, hide = true, value_parser = |_: &str| Err::<String, _>(SpecError::IsoImage))]
+    pub(crate) iso_url: Option<String>,
+    #[command(flatten)]
     pub(crate) docker: DockerArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What runs containers.
+#[derive(Debug, Args)]
+pub(crate) struct RuntimeArgs {
+    /// Container runtime: every node has containerd
+    #[arg(long, value_name = "NAME")]
+    pub(crate) container_runtime: Option<String>,
 }
 
 /// What a proposal has for nodes with Docker in them: known, so that it is refused with a reason.
@@ -148,11 +160,32 @@ pub(crate) struct ControlPlaneArgs {
     pub(crate) taint_control_planes: bool,
 }
 
+/// Those that are hidden are known, so that they are refused with a reason.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum DriverArg {
     /// Linux namespaces: no Docker, needs root
     #[default]
     Native,
+    #[value(hide = true)]
+    Docker,
+    #[value(hide = true)]
+    Podman,
+    #[value(hide = true, aliases = ["qemu2", "kvm2"])]
+    Qemu,
+    #[value(hide = true)]
+    Ssh,
+}
+
+impl DriverArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Qemu => "qemu",
+            Self::Ssh => "ssh",
+        }
+    }
 }
 
 /// What to do while another command changes the same cluster.

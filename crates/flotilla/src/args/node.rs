@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use flotilla_spec::SpecError;
 use flotilla_spec::file::MOST_NODES;
 
 use super::cluster::{
-    DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, SshArgs, StatusArgs, parse_duration,
+    DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, RuntimeArgs, SshArgs, StatusArgs,
+    parse_duration,
 };
 use super::{Output, OutputArgs};
 
@@ -83,7 +85,7 @@ pub(crate) struct NodeMakingArgs {
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
     /// Bundle that it is made from: a version, or the first digits of a digest
-    #[arg(long, value_name = "VERSION|DIGEST", visible_alias = "image", alias = "iso-url")]
+    #[arg(long, value_name = "VERSION|DIGEST", visible_alias = "image", alias = "iso-url", value_parser = bundle)]
     pub(crate) bundle: Option<String>,
     /// Setting of its kubelet, over the cluster's; may be repeated
     #[arg(long, value_name = "kubelet.KEY=VALUE", visible_alias = "extra-opts")]
@@ -91,11 +93,15 @@ pub(crate) struct NodeMakingArgs {
     /// Feature gates of its kubelet, over the cluster's
     #[arg(long, value_name = "GATE=BOOL,…")]
     pub(crate) feature_gates: Option<String>,
-    /// Container runtime: every node has containerd
-    #[arg(long, value_name = "NAME")]
-    pub(crate) container_runtime: Option<String>,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
     #[command(flatten)]
     pub(crate) docker: DockerArgs,
+}
+
+/// Where minikube wants an image's address.
+fn bundle(given: &str) -> Result<String, SpecError> {
+    if given.contains("://") { Err(SpecError::IsoImage) } else { Ok(given.to_owned()) }
 }
 
 /// What a node may have of its own, and what may change.

@@ -212,7 +212,8 @@ fn short_help_of_start() {
           --dns-domain <DOMAIN>
               Domain of the cluster's own names [default: cluster.local]
           --extra-config <COMPONENT.KEY=VALUE>
-              Setting of a Kubernetes component, as component.key=value; may be repeated
+              Setting of a Kubernetes component, as component.key=value; may be repeated [alias:
+              --extra-opts]
           --feature-gates <GATE=BOOL,…>
               Feature gates of all components
           --apiserver-names <NAME,…>
@@ -229,6 +230,8 @@ fn short_help_of_start() {
               Say what would be done, and change nothing
           --force
               Go on although the host checks found something fatal
+          --container-runtime <NAME>
+              Container runtime: every node has containerd
           --no-wait-lock
               Fail at once if another command changes the cluster, instead of waiting for it
       -o, --output <OUTPUT>

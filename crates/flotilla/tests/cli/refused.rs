@@ -292,6 +292,45 @@ fn a_driver_that_is_not_there() {
 }
 
 #[test]
+fn a_driver_that_is_to_come() {
+    assert_snapshot!(refused(&["--driver", "docker"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: the driver docker is not there yet
+    hint: leave it out: `native` makes nodes out of Linux namespaces
+    ");
+    for driver in ["podman", "qemu", "qemu2", "kvm2", "ssh"] {
+        let ran = refused(&["--driver", driver]);
+        assert!(ran.status == 14 && ran.stderr.contains("is not there yet"), "{ran}");
+    }
+}
+
+#[test]
+fn what_minikube_has_and_bundles_settle() {
+    assert_snapshot!(refused(&["--container-runtime", "docker"]), @r#"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: "docker" is not a container runtime that nodes have
+    hint: every node has containerd, as the bundle has it: leave it out
+    "#);
+    assert_snapshot!(refused(&["--iso-url", "https://example.org/a.iso"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'https://example.org/a.iso' for '--iso-url <ISO_URL>': ISO images come with drivers of virtual machines, which are not there yet: nodes are made from bundles
+
+    For more information, try '--help'.
+    ");
+    let add = home().run(["node", "add", "--iso-url", "https://example.org/a.iso"]);
+    assert!(add.status == 14 && add.stderr.contains("ISO images come with"), "{add}");
+    // What every node has may be said, and options have both names.
+    let ran = refused(&["--container-runtime=containerd", "--extra-opts=kublet.a=b"]);
+    assert!(ran.stderr.contains("\"kublet\" is not a component"), "{ran}");
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let unreadable = ["--cpus=two", "--memory=lots", "--subnet=10.0.0.0", "--extra-config=a.b=c", "--wait=x"];
     assert_snapshot!(refused(&unreadable), @r#"

@@ -23,7 +23,7 @@ nodes: 3
     a.yaml:1:13 (`apiVersion: flotilla.dev/v2`): "flotilla.dev/v2" is not an apiVersion this flotilla knows, it wants "flotilla.dev/v1"
     a.yaml:3:7 (`name: My_Cluster`): the cluster name "My_Cluster" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-cluster`
     a.yaml:4:20 (`kubernetesVersion: newest`): "newest" is not a version of Kubernetes; write a full version, for instance `v1.37.1`
-    a.yaml:5:9 (`driver: docker`): "docker" is not a driver: these are native
+    a.yaml:5:9 (`driver: docker`): the driver docker is not there yet; leave it out: `native` makes nodes out of Linux namespaces
     a.yaml:6:1 (`netwrk: {}`): "netwrk" is not a key here: these are apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
     a.yaml:7:19 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
     a.yaml:7:47 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "big" is not a whole number from 1 to 32
@@ -224,6 +224,27 @@ fn a_key_with_nothing_behind_it_is_as_good_as_none() {
     a.yaml:4:23 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
     a.yaml:4:37 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
     ");
+}
+
+#[test]
+fn a_kubelet_has_the_fields_of_its_version() {
+    let text = "\
+nodeDefaults:
+  kubelet:
+    maxPods: 50
+    maxPod: 50
+nodes:
+- {}
+- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}
+- {name: own, bundle: '0123', kubelet: {someWonder: 1}}
+";
+    insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
+    a.yaml:7:5 (`maxPod: 50`): "maxPod" is not a field of the kubelet's configuration; did you mean `maxPods`?
+    a.yaml:10:24 (`- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}`): "evictionHrad" is not a field of the kubelet's configuration; did you mean `evictionHard`?
+    a.yaml:10:42 (`- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}`): "someWonder" is not a field of the kubelet's configuration; these are known up to Kubernetes v1.37; a newer kubelet, or one from a `bundle` of your own, may have others
+    "#);
+    let newer = format!("{HEAD}kubernetesVersion: v1.38.0\n{text}");
+    assert_eq!(wrong(&newer, &HOST), "");
 }
 
 #[test]

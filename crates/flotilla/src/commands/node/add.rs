@@ -10,7 +10,7 @@ use serde_json::json;
 use super::settings::{Of, Settings};
 use crate::args::{NodeAddArgs, NodeMakingArgs};
 use crate::cluster::{Cx, prepare, this_host};
-use crate::commands::start::request::{all_parsed, parsed};
+use crate::commands::start::request::{all_parsed, parsed, runtime_problem};
 use crate::commands::start::wait;
 use crate::failure::Failure;
 
@@ -97,7 +97,6 @@ impl Making {
         // No kubelet may be newer than its cluster: the newest that it can have is the cluster's.
         let is_newest = |word: &&str| ["stable", "latest"].contains(word);
         let version = args.kubernetes_version.as_deref();
-        let runtime = args.container_runtime.as_deref().unwrap_or_default();
         let making = Self {
             version: parsed(problems, version.filter(|word| !is_newest(word)), str::parse),
             is_clusters: version.is_some_and(|word| is_newest(&word)),
@@ -105,9 +104,7 @@ impl Making {
             extra_config: all_parsed(problems, &args.extra_config),
             feature_gates: parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default(),
         };
-        if !["", "containerd"].contains(&runtime) {
-            problems.push(SpecError::ContainerRuntime { given: runtime.to_owned() });
-        }
+        problems.extend(runtime_problem(&args.runtime));
         making
     }
 

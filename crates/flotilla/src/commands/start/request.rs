@@ -16,7 +16,7 @@ use flotilla_spec::{
 };
 use ipnet::Ipv4Net;
 
-use crate::args::{ControlPlaneArgs, DriverArg, StartArgs};
+use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
 use crate::failure::Failure;
 
 use super::wait;
@@ -106,7 +106,11 @@ impl Wanted {
             problems.push(unknown);
             BTreeSet::new()
         });
-        let Some(kubernetes_version) = kubernetes_version.filter(|_| problems.is_empty()) else {
+        let driver: Option<DriverName> = parsed(&mut problems, Some(args.driver.name()), str::parse);
+        problems.extend(runtime_problem(&args.runtime));
+        let (Some(kubernetes_version), Some(driver), true) =
+            (kubernetes_version, driver, problems.is_empty())
+        else {
             return Err(EngineError::Spec(problems).into());
         };
         if args.nodes == Some(0) {
@@ -129,9 +133,7 @@ impl Wanted {
         let spec = ClusterSpec {
             name: name.clone(),
             kubernetes_version,
-            driver: match args.driver {
-                DriverArg::Native => DriverName::Native,
-            },
+            driver,
             network,
             api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
             extra_config,
@@ -254,6 +256,12 @@ fn cni_from_here(cni: Cni) -> Cni {
 fn attachments(spec: &ClusterSpec) -> (&[HostMount], &[HostPort]) {
     let primary = spec.primary();
     (&primary.mounts, &primary.ports)
+}
+
+/// Why nodes cannot have that container runtime; none if they have it.
+pub(crate) fn runtime_problem(args: &RuntimeArgs) -> Option<SpecError> {
+    let given = args.container_runtime.as_deref().filter(|given| !["", "containerd"].contains(given))?;
+    Some(SpecError::ContainerRuntime { given: given.to_owned() })
 }
 
 /// Reads each of several values.
