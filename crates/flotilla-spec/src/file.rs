@@ -19,7 +19,7 @@ use crate::document::{API_VERSION, KIND};
 use crate::text::one_of;
 use crate::{
     ApiServerSpec, ClusterName, ClusterSpec, DriverName, ExtraOption, FeatureGates, HostSize,
-    KubernetesVersion, NetworkSpec, NodeDefaults, NodeSpec, SpecError, WantedPower,
+    KubernetesVersion, NetworkSpec, NodeDefaults, NodeSpec, SpecError,
 };
 use network::FileNetwork;
 use nodes::{SETTING_KEYS, Settings};
@@ -194,11 +194,7 @@ impl ClusterFile {
     /// Everything that is wrong with the cluster it makes on that host, each with its place in the file.
     pub fn check(&self, spec: &ClusterSpec, host: &HostSize) -> Vec<SpecError> {
         let mut findings = spec.check(host);
-        let runs = |node: &NodeSpec| node.power == WantedPower::Running;
-        let mut control_planes = spec.control_planes().peekable();
-        let first = control_planes.peek().copied();
-        let is_headless = spec.nodes.iter().any(runs) && !control_planes.any(runs);
-        if let Some(node) = first.filter(|_| is_headless) {
+        if let Some(node) = spec.control_planes().next().filter(|_| spec.is_headless()) {
             findings.push(SpecError::StoppedControlPlane { node: node.name.clone() });
         }
         self.all_placed(findings)

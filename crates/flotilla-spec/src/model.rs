@@ -83,10 +83,24 @@ impl ClusterSpec {
         node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version)
     }
 
-    /// As it can be given to others as a file, in which nodes have what `nodeDefaults` says and they do not.
+    /// As it can be given to others as a file, in which nodes have what `nodeDefaults` says and they do not. A file can
+    /// have no workers that run without a control plane, as a forced `node stop` leaves them: it has the control planes
+    /// run, all of them, since some alone may be no majority.
     #[must_use]
     pub fn exported(&self) -> Self {
-        Self { node_defaults: self.node_defaults.above(&self.nodes), ..self.clone() }
+        let mut exported = Self { node_defaults: self.node_defaults.above(&self.nodes), ..self.clone() };
+        if self.is_headless() {
+            for node in exported.nodes.iter_mut().filter(|node| node.role == Role::ControlPlane) {
+                node.power = WantedPower::Running;
+            }
+        }
+        exported
+    }
+
+    /// Nodes are to run, and no control plane.
+    pub fn is_headless(&self) -> bool {
+        let runs = |node: &NodeSpec| node.power == WantedPower::Running;
+        self.nodes.iter().any(runs) && !self.control_planes().any(runs)
     }
 
     /// Its file.

@@ -5,6 +5,11 @@ use crate::failure::Failure;
 
 /// As it was asked for: what flotilla chose stays open, so that the file makes the same cluster on any host.
 pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
-    cx.screen.line(cx.cluster()?.spec.exported().to_yaml().trim_end());
+    let spec = cx.cluster()?.spec;
+    if spec.is_headless() {
+        let text = "no control plane is to run, but other nodes are: the file lets the control planes run";
+        cx.screen.note(text, "`flotilla start` brings them back");
+    }
+    cx.screen.line(spec.exported().to_yaml().trim_end());
     Ok(())
 }

@@ -327,6 +327,19 @@ fn an_exported_cluster_is_as_its_file_says() {
 }
 
 #[test]
+fn a_cluster_without_its_control_plane_is_exported_as_one_that_can_be() {
+    let known = KNOWN.replace("memory: 1g, power: stopped", "memory: 1g");
+    let Some(home) = home_with_known(&known, "") else { return };
+    let exported = home.run(["export", "-p", "demo"]).success();
+    assert_snapshot!(exported.stderr, @"
+    no control plane is to run, but other nodes are: the file lets the control planes run
+    hint: `flotilla start -p demo` brings them back
+    ");
+    fs::write(home.path().join("exported.yaml"), &exported.stdout).unwrap();
+    assert_eq!(home.run(["diff", "-f", "exported.yaml"]).stdout, "~ node demo: start\n");
+}
+
+#[test]
 fn what_later_nodes_begin_with_is_exported() {
     let defaults = "nodeDefaults: {memory: 1g, labels: {a: b}}\nnodes:";
     let known = KNOWN.replace("nodes:", defaults);
