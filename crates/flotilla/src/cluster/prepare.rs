@@ -133,7 +133,7 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
             .iter()
             .any(|known| matches!(known, SpecError::PortTaken { node, port, .. } if is_it(node, port)))
     };
-    // A port that leads to another cluster is noted and forwarded.
+    // A port that another cluster has is in its spec and in its rules: it is told once.
     let new: Vec<_> = refused.into_iter().filter(|refusal| !is_known(&refusal.wish)).collect();
     problems.extend(new.into_iter().map(|Refusal { wish, finding }| {
         let code = (finding.code, finding.exit_status);
