@@ -236,8 +236,11 @@ impl Engine<'_> {
         self.publish_anew(&retiring, &work).await?;
         for node in workers.iter().filter(|node| observed.is_on(node)) {
             let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { break };
-            // Nobody has to know of a failure: its silence is noticed anyway, in less than a minute.
-            drop(self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await);
+            // Nobody has to know of a failure: its silence is noticed anyway, in less than a minute. Who does not hear of one
+            // would not hear of the next either.
+            if self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await.is_err() {
+                break;
+            }
         }
         Ok(changed)
     }
