@@ -70,14 +70,7 @@ fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Fai
     if !plan.runs() && plan.changes.iter().any(Change::relabels) {
         return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
     }
-    let mut new = plan.wanted.clone();
-    new.nodes.retain(|node| !cluster.handed_out.bundles.contains_key(&node.name));
-    prepare::check_named_bundles(&shelf(cx)?, &new, plan.file.as_ref())?;
     control_plane::check(cx, &merged(cluster, plan)?, plan, force)
-}
-
-fn shelf(cx: &Cx) -> Result<Shelf, Failure> {
-    Ok(Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?)
 }
 
 /// Shows what would change, and asks unless `yes` was given.
@@ -111,8 +104,8 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
     // Once more: while a person thought, a node may have died.
     check(cx, cluster, plan, drain.force)?;
     let mut next = merged(cluster, plan)?;
-    let (spec, known) = (&next.spec, &next.handed_out.bundles);
-    next.handed_out.bundles = prepare::own_bundles(cx, &shelf(cx)?, spec, known, plan.file.as_ref())?;
+    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    next.handed_out.bundles = prepare::own_bundles(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
     cx.wait(engine.finish_stop(cluster))?;
     prepare::save(cx, &mut next)?;
     *cluster = next;
