@@ -174,8 +174,8 @@ async fn grows(driver: &dyn Driver, cluster: &Cluster) {
     assert_eq!(holders(&machines, &one).await, [0], "the address sits on it");
 
     let two = with_control_planes(cluster, 2);
-    let machines = boot(driver, &two).await;
     assert_eq!(driver.ensure_routes(&two).await.unwrap(), Changed::Yes);
+    let machines = boot(driver, &two).await;
     assert_eq!(holders(&machines, &two).await, [0], "it still has it, or has it again");
     said(&*machines[0], "Entering MASTER STATE").await;
     sh(&*machines[1], "touch /run/api-is-well").await;

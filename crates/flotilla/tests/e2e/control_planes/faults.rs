@@ -105,7 +105,9 @@ fn wait_for_members_up(cluster: &Cluster, wanted: &str) {
 #[track_caller]
 fn wait_for_silence(cluster: &Cluster) {
     let ask = || cluster.try_kubectl(&["get", "--raw", "/readyz", "--request-timeout", "2s"]);
-    wait_until("the API is silent", PATIENCE, || (0..3).map(|_| ask()).find_map(Result::ok).map_or(Ok(()), Err));
+    wait_until("the API is silent", PATIENCE, || {
+        (0..3).map(|_| ask()).find_map(Result::ok).map_or(Ok(()), Err)
+    });
 }
 
 #[track_caller]

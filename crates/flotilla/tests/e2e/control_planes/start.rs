@@ -3,8 +3,8 @@
 use super::etcd;
 use super::{apply, assert_no_tokens, refs, three};
 use crate::lab::{At, Cluster, PATIENCE, kill_at, wait_until};
-use crate::nodes::fleet;
 use crate::nodes::failure::SOON_MISSED;
+use crate::nodes::fleet;
 
 const TAINT: &str = "node-role.kubernetes.io/control-plane:NoSchedule";
 

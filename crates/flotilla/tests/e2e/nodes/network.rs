@@ -164,7 +164,8 @@ pub(super) fn pods_leave_by_their_nodes_address(cluster: &Cluster) {
             let server = TcpListener::bind("0.0.0.0:0").unwrap();
             let port = server.local_addr().unwrap().port();
             server.set_nonblocking(true).unwrap();
-            let call = move || server.accept().map(|(_, caller)| caller.ip()).map_err(|error| error.to_string());
+            let call =
+                move || server.accept().map(|(_, caller)| caller.ip()).map_err(|error| error.to_string());
             let caller = thread::spawn(move || wait_until("somebody calls", PATIENCE, call));
             // Nobody answers: it matters who calls.
             let line = format!("busybox timeout 10 wget -qO- http://{to}:{port}");

@@ -43,7 +43,8 @@ pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
         (&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]),
         (&"1".into(), &"1Gi".into())
     );
-    let quota = "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
+    let quota =
+        "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
     assert_eq!(fleet::ssh(cluster, NODE, quota), "100000");
     let row = fleet::list(cluster).pop().unwrap();
     assert_eq!(
