@@ -411,6 +411,17 @@ async fn a_worker_can_be_removed_from_a_cluster_whose_api_is_silent_and_that_is_
 
 /// Each of the two goes on only when the other has begun.
 #[tokio::test(start_paused = true)]
+async fn machines_boot_and_workers_join_side_by_side() {
+    let world = World::of(with_two_workers());
+    for call in ["ensure", "join"] {
+        world.calls.hold(&format!("{call} demo-m02"), &format!("{call} demo-m03"));
+        world.calls.hold(&format!("{call} demo-m03"), &format!("{call} demo-m02"));
+    }
+    timeout(LONG, world.start()).await.expect("neither waits for the other's end").unwrap();
+}
+
+/// The same.
+#[tokio::test(start_paused = true)]
 async fn steps_that_do_not_need_each_other_run_side_by_side() {
     let world = World::new();
     world.calls.hold("complete demo", "kubeconfig put");
