@@ -65,7 +65,7 @@ pub(crate) struct Joining<'a> {
 /// Joins the machine, up to a healthy control plane in it.
 pub(crate) async fn join(this: &Joining<'_>) -> Result<(), BootstrapError> {
     this.clear().await?;
-    let token = Token::create(this.client, this.cancelled).await?;
+    let token = Token::create(this.client, this.node, this.cancelled).await?;
     let joined = this.join(&token).await;
     // Also after a failure. It expires by itself, should this fail.
     let removed = token.remove(this.client, this.cancelled).await;

@@ -40,9 +40,13 @@ impl FakeApi {
     pub(crate) fn new(objects: &[(&str, Value)]) -> Self {
         let api = Self::default();
         for (path, object) in objects {
-            api.state().objects.insert((*path).to_owned(), object.clone());
+            api.put(path, object.clone());
         }
         api
+    }
+
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        self.state().objects.insert(path.to_owned(), object);
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -121,7 +125,16 @@ impl State {
             Method::GET if self.objects.contains_key(path) => (200, self.objects[path].clone()),
             Method::GET if is_kind(path) => {
                 let node = query.and_then(|query| query.split_once("spec.nodeName%3D")).map(|(_, name)| name);
-                let is_there = |object: &&Value| node.is_none_or(|node| object["spec"]["nodeName"] == node);
+                let label =
+                    query.and_then(|query| query.split_once("labelSelector=")).map(|(_, label)| label);
+                let label = label.and_then(|label| label.split('&').next()?.split_once("%3D"));
+                let has_label = |object: &Value| {
+                    label.is_none_or(|(key, value)| {
+                        object["metadata"]["labels"][key.replace("%2F", "/")] == value
+                    })
+                };
+                let is_on = |object: &Value| node.is_none_or(|node| object["spec"]["nodeName"] == node);
+                let is_there = |object: &&Value| is_on(object) && has_label(object);
                 let items: Vec<_> = self.of_kind(path).filter(is_there).cloned().collect();
                 (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
             }

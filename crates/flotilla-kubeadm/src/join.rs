@@ -7,8 +7,8 @@ use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
 use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -27,7 +27,7 @@ use crate::mirror;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 use crate::relabel;
-use crate::token::Token;
+use crate::token::{JOINS, Token};
 use crate::yaml;
 
 /// From a joined kubelet to its node in the API.
@@ -77,6 +77,7 @@ pub(crate) async fn join(
         Role::ControlPlane => dns::ensure_several(&client, cancelled).await?,
         Role::Worker => {}
     }
+    Token::forget(&client, node, cancelled).await?;
     marks::put(machine, JOINED).await?;
     found::end(machine).await?;
     Ok(Outcome::Done)
@@ -99,7 +100,7 @@ async fn join_worker(
     // Without credentials nobody has registered from here. What the list has is a node that was deleted while the cluster
     // could not be told: kubeadm refuses the name of one that is Ready, and the pod range of a node cannot change.
     forget_by(client, node.spec.name.as_ref(), cancelled).await?;
-    let token = Token::create(client, cancelled).await?;
+    let token = Token::create(client, node, cancelled).await?;
     let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
     // Also after a failure. It expires by itself, should this fail.
     let removed = token.remove(client, cancelled).await;
@@ -234,8 +235,12 @@ pub(crate) async fn forget_by(
 
 impl Token {
     /// Makes a token that is good for one join.
-    pub(crate) async fn create(client: &Client, cancelled: &Cancelled) -> Result<Self, BootstrapError> {
-        let token = Self::random()
+    pub(crate) async fn create(
+        client: &Client,
+        node: &Node,
+        cancelled: &Cancelled,
+    ) -> Result<Self, BootstrapError> {
+        let token = Self::random(node.spec.name.as_ref())
             .map_err(|source| BootstrapError::Api { action: "make a token".into(), source: source.into() })?;
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         insist("make a token", cancelled, || api::create(&secrets, token.secret())).await?;
@@ -246,6 +251,18 @@ impl Token {
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         let (name, how) = (self.secret_name(), DeleteParams::default());
         insist("remove a token", cancelled, || api::delete(&secrets, &name, &how)).await
+    }
+
+    /// Removes what killed joins of a node have left, before it expires by itself.
+    async fn forget(client: &Client, node: &Node, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+        let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
+        let of_node = ListParams::default().labels(&format!("{JOINS}={}", node.spec.name));
+        let left = insist("look for tokens", cancelled, || secrets.list(&of_node)).await?;
+        let how = DeleteParams::default();
+        for name in left.iter().map(ResourceExt::name_any) {
+            insist("remove a token", cancelled, || api::delete(&secrets, &name, &how)).await?;
+        }
+        Ok(())
     }
 }
 

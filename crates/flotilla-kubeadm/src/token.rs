@@ -10,10 +10,14 @@ use serde_json::{Value, json};
 const LIFE: Duration = Duration::from_mins(15);
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
+/// On a token's secret: the node that joins by it.
+pub(crate) const JOINS: &str = "flotilla.dev/joins";
+
 /// `abcdef.0123456789abcdef`: an identifier and a secret.
 pub(crate) struct Token {
     id: String,
     secret: String,
+    node: String,
 }
 
 impl std::fmt::Debug for Token {
@@ -23,13 +27,14 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    pub(crate) fn random() -> io::Result<Self> {
+    /// One for the join of that node.
+    pub(crate) fn random(node: &str) -> io::Result<Self> {
         let mut bytes = [0; 22];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         // 32 letters: each is as likely as any other.
         let letters: String = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
         let (id, secret) = letters.split_at(6);
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), node: node.to_owned() })
     }
 
     pub(crate) fn text(&self) -> String {
@@ -44,7 +49,7 @@ impl Token {
     pub(crate) fn secret(&self) -> Value {
         let expiration = jiff::Timestamp::now() + LIFE;
         json!({
-            "metadata": {"name": self.secret_name()},
+            "metadata": {"name": self.secret_name(), "labels": {JOINS: self.node}},
             "type": "bootstrap.kubernetes.io/token",
             "stringData": {
                 "token-id": self.id,
@@ -63,7 +68,7 @@ mod tests {
 
     #[test]
     fn tokens_have_kubernetes_form_and_differ() {
-        let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+        let (one, other) = (Token::random("demo-m02").unwrap(), Token::random("demo-m02").unwrap());
         assert_ne!(one.text(), other.text());
         let (id, secret) = one.text().split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         assert_eq!((id.len(), secret.len()), (6, 16));
@@ -72,14 +77,14 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_a_join_and_for_a_quarter_of_an_hour() {
-        let (token, now) = (Token::random().unwrap(), jiff::Timestamp::now());
+        let (token, now) = (Token::random("demo-m02").unwrap(), jiff::Timestamp::now());
         let mut secret = token.secret();
         let expiration = secret["stringData"]["expiration"].take();
         let expiration: jiff::Timestamp = expiration.as_str().unwrap().parse().unwrap();
         let life = expiration.duration_since(now).as_secs();
         assert!((14 * 60..=15 * 60).contains(&life), "{life} s");
         let expected = json!({
-            "metadata": {"name": format!("bootstrap-token-{}", token.id)},
+            "metadata": {"name": format!("bootstrap-token-{}", token.id), "labels": {JOINS: "demo-m02"}},
             "type": "bootstrap.kubernetes.io/token",
             "stringData": {
                 "token-id": token.id,
@@ -95,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        let token = Token::random().unwrap();
+        let token = Token::random("demo-m02").unwrap();
         assert!(!format!("{token:?}").contains(&token.secret));
     }
 }

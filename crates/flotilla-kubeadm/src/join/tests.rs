@@ -129,6 +129,18 @@ async fn the_token_of_a_join_that_failed_is_removed() {
 }
 
 #[tokio::test]
+async fn what_killed_joins_of_a_node_have_left_is_removed_and_others_may_go_on() {
+    let tokens = ["demo-m02", "demo-m02", "demo-m03"].map(|node| Token::random(node).unwrap());
+    let paths = tokens.each_ref().map(|token| format!("{SECRETS}/{}", token.secret_name()));
+    let api = FakeApi::default();
+    for (path, token) in paths.iter().zip(&tokens) {
+        api.put(path, token.secret());
+    }
+    Token::forget(&api.client(), &m02(), &never()).await.unwrap();
+    assert_eq!(api.paths(SECRETS), paths[2..]);
+}
+
+#[tokio::test]
 async fn a_node_that_joins_is_told_whom_to_trust_and_nothing_by_which_to_be_trusted() {
     let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[]));
     join_worker_on(&machine, &api).await.unwrap();
