@@ -13,6 +13,7 @@ use flotilla_engine::store::{ClusterLock, ClusterStore, Renewal, WhenBusy};
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_linux::filelock::Holder;
 use flotilla_linux::host::Cancel;
+use flotilla_spec::{NodeSpec, Role, WantedPower};
 use flotilla_testkit::fake;
 use tempfile::TempDir;
 
@@ -56,6 +57,56 @@ impl Kept {
 
 fn nobody_waits(_: Option<Holder>) {
     panic!("the lock is free");
+}
+
+/// What the first version that made nodes wrote, byte for byte.
+const OLD_SPEC: &str = "apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+driver: native
+network:
+  nodePodPrefix: 24
+  serviceSubnet: 10.96.0.0/12
+  dnsDomain: cluster.local
+nodes:
+- name: demo
+  role: control-plane
+  cpus: no-limit
+  memory: no-limit
+  state: stopped
+- name: demo-m02
+  role: worker
+  cpus: no-limit
+  memory: no-limit
+  state: stopped
+";
+const OLD_STATE: &str = r#"{
+  "subnet": "10.213.0.0/24",
+  "podSubnet": "10.244.0.0/16",
+  "nodes": {
+    "demo": 1,
+    "demo-m02": 2
+  },
+  "highest": 2,
+  "bundle": "c9f50de7998af54c3809837500f49572f502c5d703d57d18f7c8a3abce93c209"
+}"#;
+
+#[test]
+fn a_cluster_of_the_first_version_is_one_that_can_grow() {
+    let kept = Kept::saved();
+    fs::write(kept.file("cluster.yaml"), OLD_SPEC).unwrap();
+    fs::write(kept.file("state.json"), OLD_STATE).unwrap();
+    let mut cluster = kept.load().unwrap().unwrap();
+    let before: Vec<_> = cluster.nodes().collect();
+    assert!(before.iter().all(|node| node.spec.power == WantedPower::Stopped), "{before:?}");
+    cluster.spec.nodes.push(NodeSpec::plain("demo-m03".parse().unwrap(), Role::ControlPlane));
+    cluster.hand_out().unwrap();
+    let after: Vec<_> = cluster.nodes().collect();
+    assert_eq!(after[..2], before);
+    assert_eq!(after[2].address.to_string(), "10.213.0.4");
+    kept.store.save(&cluster).unwrap();
+    assert_eq!(kept.load().unwrap(), Some(cluster));
 }
 
 #[test]
