@@ -60,18 +60,13 @@ fn taints(cluster: &Cluster, node: &str) -> String {
     cluster.field(&["node", node], path)
 }
 
-/// Also to one that comes later, and to one that comes back.
-pub(super) fn those_that_come_later_have_the_taint(cluster: &Cluster) {
-    let node = "later";
-    cluster.succeed(&["node", "add", "--control-plane", "--name", node]);
-    assert_eq!(taints(cluster, node), TAINT);
-    cluster.succeed(&["node", "stop", node]);
-    cluster.succeed(&["node", "start", node]);
-    wait_until("it has the taint alone", PATIENCE, || {
+/// Waits until a control plane that came later, or came back, has the taint of all, and no other.
+#[track_caller]
+pub(super) fn assert_tainted(cluster: &Cluster, node: &str) {
+    wait_until(&format!("{node} has the taint alone"), PATIENCE, || {
         let has = taints(cluster, node);
         if has == TAINT { Ok(()) } else { Err(has) }
     });
-    cluster.succeed(&["node", "delete", node]);
 }
 
 pub(super) fn workers_have_no_key_of_the_authority(cluster: &Cluster) {
