@@ -59,13 +59,15 @@ pub(super) async fn client(flotilla: &Flotilla) -> Option<Client> {
 /// Waits until these nodes say that they are ready, and said so after `since`: one that was stopped looks ready too.
 pub(super) async fn nodes_are_ready(client: &Client, nodes: &[String], since: Timestamp) {
     let mut missing: BTreeSet<&str> = nodes.iter().map(String::as_str).collect();
+    // A heartbeat has whole seconds, and all of it may have happened in one.
+    let since = since.as_second();
     let see = |node: Node| {
         let name = node.name_any();
         let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
         let fresh = conditions.into_iter().any(|condition| {
             condition.type_ == "Ready"
                 && condition.status == "True"
-                && condition.last_heartbeat_time.is_some_and(|time| time.0 > since)
+                && condition.last_heartbeat_time.is_some_and(|time| time.0.as_second() >= since)
         });
         if fresh {
             missing.remove(name.as_str());

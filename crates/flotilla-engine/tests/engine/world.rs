@@ -28,47 +28,28 @@ pub(crate) struct World {
 
 /// A control plane `demo` and a worker `demo-m02`.
 pub(crate) fn with_worker() -> Cluster {
-    let yaml = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: worker}
-";
-    fake::cluster_of(yaml, "10.213.0.0/24")
+    of_nodes(&["control-plane", "worker"])
 }
 
-/// A control plane `demo` and workers `demo-m02` and `demo-m03`.
+/// A control plane `demo` and two workers, `demo-m02` and `demo-m03`.
 pub(crate) fn with_two_workers() -> Cluster {
-    let yaml = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: worker}
-- {name: demo-m03, role: worker}
-";
-    fake::cluster_of(yaml, "10.213.0.0/24")
+    of_nodes(&["control-plane", "worker", "worker"])
 }
 
 /// Control planes `demo`, `demo-m02` and `demo-m03`, and a worker `demo-m04`.
 pub(crate) fn with_control_planes() -> Cluster {
-    let yaml = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-- {name: demo-m03, role: control-plane}
-- {name: demo-m04, role: worker}
-";
-    fake::cluster_of(yaml, "10.213.0.0/24")
+    of_nodes(&["control-plane", "control-plane", "control-plane", "worker"])
+}
+
+fn of_nodes(roles: &[&str]) -> Cluster {
+    let mut yaml = String::from(
+        "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n",
+    );
+    for (number, role) in (1..).zip(roles) {
+        let name = if number == 1 { "demo".to_owned() } else { format!("demo-m{number:02}") };
+        yaml.push_str(&format!("- {{name: {name}, role: {role}}}\n"));
+    }
+    fake::cluster_of(&yaml, "10.213.0.0/24")
 }
 
 /// What a person would find.

@@ -159,6 +159,9 @@ pub(crate) struct NodeUpdateArgs {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Restart a control plane although etcd has no majority meanwhile
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]

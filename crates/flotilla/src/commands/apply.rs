@@ -66,7 +66,7 @@ fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
 }
 
 /// Refuses what cannot be done to that cluster as it is now. Changes nothing.
-fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
+pub(crate) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
     if !plan.runs() && plan.changes.iter().any(Change::relabels) {
         return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
     }
@@ -91,7 +91,7 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// A person has to know when nobody can write.
-fn tell_outages(cx: &Cx, plan: &Plan) {
+pub(crate) fn tell_outages(cx: &Cx, plan: &Plan) {
     for text in control_plane::outages(plan) {
         cx.screen.reporter().report(Event::Note { text });
     }

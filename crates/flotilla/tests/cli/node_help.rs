@@ -158,6 +158,9 @@ fn help_of_node_update() {
       -y, --yes
               Do not ask
 
+          --force
+              Restart a control plane although etcd has no majority meanwhile
+
           --no-wait-lock
               Fail at once if another command changes the cluster, instead of waiting for it
 

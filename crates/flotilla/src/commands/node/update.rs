@@ -27,7 +27,9 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
     let node = node_of(&cluster, Some(&args.node))?.spec.name;
     let plan = plan(&cluster, &node, &settings)?;
     plan.feasible(cx, &cluster)?;
+    apply::check(cx, &cluster, &plan, args.force)?;
     if args.dry_run {
+        apply::tell_outages(cx, &plan);
         cx.screen.result(&plan.to_json(), || match plan.changes.as_slice() {
             [] => format!("{node} is like that already: nothing to do"),
             _ => plan.lines(),
@@ -42,7 +44,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
     cx.heed_signals()?;
     prepare::warn(cx, &plan.wanted);
     // No node goes, so none is drained.
-    let drain = Drain { limit: Duration::ZERO, force: false };
+    let drain = Drain { limit: Duration::ZERO, force: args.force };
     let changed = apply::change(cx, &mut cluster, &plan, drain)?;
     let mut value = plan.to_json();
     value["node"] = json!(node.as_ref());
