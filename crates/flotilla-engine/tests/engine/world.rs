@@ -42,14 +42,10 @@ pub(crate) fn with_control_planes() -> Cluster {
 }
 
 fn of_nodes(roles: &[&str]) -> Cluster {
-    let mut yaml = String::from(
-        "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n",
-    );
-    for (number, role) in (1..).zip(roles) {
-        let name = if number == 1 { "demo".to_owned() } else { format!("demo-m{number:02}") };
-        yaml.push_str(&format!("- {{name: {name}, role: {role}}}\n"));
-    }
-    fake::cluster_of(&yaml, "10.213.0.0/24")
+    let head = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n";
+    let names = std::iter::once("demo".to_owned()).chain((2..).map(|number| format!("demo-m{number:02}")));
+    let nodes = roles.iter().zip(names).map(|(role, name)| format!("- {{name: {name}, role: {role}}}\n"));
+    fake::cluster_of(&nodes.fold(head.to_owned(), |yaml, node| yaml + &node), "10.213.0.0/24")
 }
 
 /// What a person would find.
