@@ -1,6 +1,6 @@
 //! The fields that a `KubeletConfiguration` has.
 
-/// Of Kubernetes v1.37 (`k8s.io/kubelet/config/v1beta1/types.go`). Older ones have no others.
+/// Of Kubernetes v1.37 (`k8s.io/kubelet/config/v1beta1/types.go`), which has all that v1.36 had.
 pub(super) const FIELDS: [&str; 126] = [
     "address",
     "allowedUnsafeSysctls",
