@@ -82,6 +82,19 @@ where
     Ok(api.get_metadata_opt(name).await?.is_some())
 }
 
+/// Whether there are objects of all of these names. One connection, one question at a time.
+pub(crate) async fn all_exist<K>(api: &Api<K>, names: &[&str]) -> Result<bool, kube::Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    for name in names {
+        if !exists(api, name).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Makes an object, unless somebody was faster.
 pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> Result<(), kube::Error>
 where

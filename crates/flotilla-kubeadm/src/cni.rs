@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::api::{self, SYSTEM, cannot, exists};
+use crate::api::{self, SYSTEM, exists, insist};
 use crate::patience::{Cancelled, Patience};
 use crate::phase::run;
 
@@ -39,7 +39,8 @@ pub(crate) async fn install(
     let cni = cluster.spec.network.cni.to_string();
     let map = json!({"metadata": {"name": APPLIED}, "data": {"cni": cni}});
     let maps = Api::<ConfigMap>::namespaced(client.clone(), SYSTEM);
-    api::create(&maps, map).await.map_err(cannot("note that the pod network was installed"))
+    let action = "note that the pod network was installed";
+    insist(action, cancelled, || api::create(&maps, map.clone())).await
 }
 
 /// By kubectl, which reads a manifest as its author had it read. On the server's side, because the other way large
@@ -73,7 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fake_api::FakeApi;
+    use crate::fake_api::{FakeApi, Fault};
     use crate::files::ADMIN_CONF;
     use flotilla_testkit::fake::{self, FakeMachine};
 
@@ -104,6 +105,17 @@ mod tests {
             install(&api.client(), &cluster, &machine, ADMIN_CONF, &never).await.unwrap();
             assert!(is_installed(&api.client(), &cluster).await.unwrap());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_api_server_does_not_lose_the_note_that_a_network_is_installed() {
+        let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
+        let mut cluster = fake::cluster("10.213.0.0/24");
+        cluster.handed_out.cni = Some("kind: Network".to_owned());
+        api.fail("POST", 1, Fault::Refused(503, "etcdserver: no leader"));
+        api.fail("POST", 1, Fault::Unanswered);
+        install(&api.client(), &cluster, &FakeMachine::new(&[], &[]), ADMIN_CONF, &never).await.unwrap();
+        assert!(is_installed(&api.client(), &cluster).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]

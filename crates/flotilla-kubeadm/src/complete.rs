@@ -56,7 +56,7 @@ pub(crate) async fn complete(
 ) -> Result<Outcome, BootstrapError> {
     let credentials = credentials::require(machine).await?;
     let client = api::client(cluster, &credentials, PATIENT).await?;
-    let missing = Missing::look(&client, cluster, node, machine).await?;
+    let missing = Missing::look(&client, cluster, node, machine, cancelled).await?;
     if missing.is_nothing() {
         return Ok(Outcome::Kept);
     }
@@ -79,10 +79,16 @@ pub(crate) async fn complete(
 
 impl Completion<'_> {
     async fn settings(&self) -> Result<(), BootstrapError> {
-        if self.missing.has(Part::Settings) {
-            phase::upload_config(self.machine, self.credentials.path).await?;
-        }
-        Ok(())
+        // Only what is missing: a person may have changed the other.
+        let (kubeadm, kubelet) =
+            (self.missing.has(Part::KubeadmSettings), self.missing.has(Part::KubeletSettings));
+        let settings = match (kubeadm, kubelet) {
+            (true, true) => "all",
+            (true, false) => "kubeadm",
+            (false, true) => "kubelet",
+            (false, false) => return Ok(()),
+        };
+        phase::upload_config(self.machine, settings, self.credentials.path).await
     }
 
     async fn tokens(&self) -> Result<(), BootstrapError> {

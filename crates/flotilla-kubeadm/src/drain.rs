@@ -98,7 +98,7 @@ pub(crate) async fn admit_node(
 pub(crate) async fn admit(client: &Client, name: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     insist(format!("let pods come to node {name} again"), cancelled, || async {
         match Api::<KubeNode>::all(client.clone()).get_opt(name).await?.filter(was_drained) {
-            Some(node) => open(client, &node).await,
+            Some(node) => open(client, &node).await.map(drop),
             None => Ok(()),
         }
     })
@@ -110,11 +110,11 @@ pub(crate) fn was_drained(node: &KubeNode) -> bool {
     node.annotations().contains_key(MARK)
 }
 
-pub(crate) async fn open(client: &Client, node: &KubeNode) -> Result<(), kube::Error> {
+pub(crate) async fn open(client: &Client, node: &KubeNode) -> Result<KubeNode, kube::Error> {
     let annotations = json!({"annotations": {MARK: null}});
     let patch = Patch::Merge(json!({"metadata": annotations, "spec": {"unschedulable": null}}));
     let nodes = Api::<KubeNode>::all(client.clone());
-    nodes.patch(&node.name_any(), &PatchParams::default(), &patch).await.map(drop)
+    nodes.patch(&node.name_any(), &PatchParams::default(), &patch).await
 }
 
 /// Forgets the pods of a node that is no more: for another minute the cluster would list them and send requests to them.

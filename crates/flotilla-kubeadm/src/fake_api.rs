@@ -18,11 +18,15 @@ struct State {
     objects: BTreeMap<String, Value>,
     /// What others change right before our next patch.
     interference: Vec<(String, Value)>,
+    /// What others change as soon as somebody watches it, one change for each watch.
+    upcoming: Vec<(String, Value)>,
     /// Parts of `METHOD path`, how many requests with them fail, and how.
     faults: Vec<(String, usize, Fault)>,
     version: u64,
     /// What was changed or tried, in order.
     log: Vec<String>,
+    /// What was read, in order: `GET`, `LIST` or `WATCH` and the path.
+    reads: Vec<String>,
 }
 
 /// How a request fails.
@@ -58,8 +62,7 @@ impl FakeApi {
                 let bytes = body.collect_bytes().await.expect("the body is in memory");
                 let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
                 let (status, answer) = api.state().hear(&parts.method, &parts.uri, &body)?;
-                let response =
-                    Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
+                let response = Response::builder().status(status).body(Body::from(answer.into_bytes()));
                 Ok::<_, io::Error>(response.expect("it is a response"))
             }
         });
@@ -85,6 +88,16 @@ impl FakeApi {
         self.state().faults.push((request.to_owned(), times, fault));
     }
 
+    /// Merges `change` into an object while somebody watches its kind; the watch tells of it and ends.
+    pub(crate) fn change_when_watched(&self, path: &str, change: Value) {
+        self.state().upcoming.push((path.to_owned(), change));
+    }
+
+    /// What was read, in order: `GET`, `LIST` or `WATCH` and the path.
+    pub(crate) fn reads(&self) -> Vec<String> {
+        self.state().reads.clone()
+    }
+
     pub(crate) fn log(&self) -> Vec<String> {
         self.state().log.clone()
     }
@@ -95,21 +108,43 @@ impl FakeApi {
 }
 
 impl State {
-    fn hear(&mut self, method: &Method, uri: &Uri, body: &Value) -> io::Result<(u16, Value)> {
+    fn hear(&mut self, method: &Method, uri: &Uri, body: &Value) -> io::Result<(u16, String)> {
         let path = uri.path().strip_suffix("/status").unwrap_or(uri.path());
         let request = format!("{method} {path}");
-        if method != Method::GET {
+        let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+        if method == Method::GET {
+            let verb = match () {
+                () if is_watch => "WATCH",
+                () if is_kind(path) => "LIST",
+                () => "GET",
+            };
+            self.reads.push(format!("{verb} {path}"));
+        } else {
             self.log.push(request.clone());
         }
+        let in_words = |(status, answer): (u16, Value)| (status, answer.to_string());
         match self.fault(&request) {
-            Some(Fault::Refused(code, message)) => Ok(failed(code, message)),
+            Some(Fault::Refused(code, message)) => Ok(in_words(failed(code, message))),
             Some(Fault::Unheard) => Err(io::ErrorKind::ConnectionRefused.into()),
             Some(Fault::Unanswered) => {
                 self.answer(method, path, uri.query(), body);
                 Err(io::ErrorKind::ConnectionReset.into())
             }
-            None => Ok(self.answer(method, path, uri.query(), body)),
+            None if is_watch => Ok((200, self.event(path))),
+            None => Ok(in_words(self.answer(method, path, uri.query(), body))),
         }
+    }
+
+    /// What a watch of a kind tells before it ends.
+    fn event(&mut self, kind: &str) -> String {
+        let is_of_kind =
+            |(path, _): &(String, Value)| path.rsplit_once('/').is_some_and(|(of, _)| of == kind);
+        let Some(at) = self.upcoming.iter().position(is_of_kind) else { return String::new() };
+        let (path, change) = self.upcoming.remove(at);
+        let word = if self.objects.contains_key(&path) { "MODIFIED" } else { "ADDED" };
+        self.objects.entry(path.clone()).or_insert(json!({}));
+        self.change(&path, &change);
+        format!("{}\n", json!({"type": word, "object": self.objects[&path]}))
     }
 
     fn fault(&mut self, request: &str) -> Option<Fault> {
@@ -136,7 +171,10 @@ impl State {
                 let is_on = |object: &Value| node.is_none_or(|node| object["spec"]["nodeName"] == node);
                 let is_there = |object: &&Value| is_on(object) && has_label(object);
                 let items: Vec<_> = self.of_kind(path).filter(is_there).cloned().collect();
-                (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+                (
+                    200,
+                    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}),
+                )
             }
             Method::PATCH if self.objects.contains_key(path) => {
                 for (path, change) in std::mem::take(&mut self.interference) {

@@ -117,7 +117,7 @@ impl std::fmt::Debug for Kubeadm {
 #[async_trait]
 impl Bootstrapper for Kubeadm {
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
-        missing::observe(cluster, node, machine).await
+        missing::observe(cluster, node, machine, &self.cancelled).await
     }
 
     async fn start_api(

@@ -5,26 +5,33 @@ use std::time::Duration;
 
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::port::{BootstrapError, Cmd, KubernetesState, Machine};
-use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode, Service};
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use tokio::time::sleep;
 
-use crate::api::{self, QUICK, SYSTEM, cannot, exists};
+use crate::api::{self, QUICK, SYSTEM, exists, insist};
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
+use crate::patience::Cancelled;
 use crate::phase::run;
 use crate::{cni, corefile, credentials, mirror, namespace};
 
+mod objects;
+
 /// A look at a cluster takes no longer, not on a busy host either. One whose API is dead is known after [`QUICK`].
 const LOOK: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
 /// Something that makes a cluster out of an API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// kubeadm's and the kubelets' settings, for nodes that join.
-    Settings,
+    /// kubeadm's settings, for nodes that join.
+    KubeadmSettings,
+    /// The kubelets' settings, likewise.
+    KubeletSettings,
     /// What bootstrap tokens need.
     Tokens,
     KubeProxy,
@@ -51,14 +58,13 @@ pub(crate) enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Missing(BTreeSet<Part>);
 
-/// What was found of the objects that are looked at.
-///
-/// Of each phase it is the object that kubeadm makes last: if it is there, the phase was not cut off in the middle.
-/// What a person has since deleted on purpose, say the kube-proxy, is not looked at and stays deleted.
+/// What was found of the objects that are looked at: those that kubeadm makes last of each phase, so that it was not cut
+/// off in the middle, and those that others rely on ([`objects`]).
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is the answer to a question of its own")]
 struct Found {
-    settings: bool,
+    kubeadm_settings: bool,
+    kubelet_settings: bool,
     tokens: bool,
     kube_proxy: bool,
     dns: bool,
@@ -71,17 +77,19 @@ struct Found {
 }
 
 impl Missing {
-    /// Looks in the cluster and in the node, both at once.
+    /// Looks in the cluster and in the node, both at once. An API server that is busy or just starting is asked again.
     pub(crate) async fn look(
         client: &Client,
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        cancelled: &Cancelled,
     ) -> Result<Self, BootstrapError> {
         // On the heap: so many questions at once make a large future.
+        let look = || Box::pin(Found::look(client, cluster, node));
         let (found, files) =
-            tokio::join!(Box::pin(Found::look(client, cluster, node)), missing_files(machine));
-        let mut parts = found.map_err(cannot("look at the cluster"))?.missing(cluster, node);
+            tokio::join!(insist("look at the cluster", cancelled, look), missing_files(machine));
+        let mut parts = found?.missing(cluster, node);
         parts.extend(files?);
         Ok(Self(parts))
     }
@@ -101,14 +109,12 @@ impl Missing {
 
 impl Found {
     async fn look(client: &Client, cluster: &Cluster, node: &Node) -> Result<Self, kube::Error> {
-        let bindings = |namespace| Api::<RoleBinding>::namespaced(client.clone(), namespace);
-        let (system, public) = (bindings(SYSTEM), bindings("kube-public"));
-        let services = Api::<Service>::namespaced(client.clone(), SYSTEM);
         let cluster_bindings = Api::<ClusterRoleBinding>::all(client.clone());
         let nodes = Api::<KubeNode>::all(client.clone());
         let name = node.spec.name.to_string();
         let (
-            settings,
+            kubeadm_settings,
+            kubelet_settings,
             tokens,
             kube_proxy,
             dns,
@@ -119,10 +125,11 @@ impl Found {
             corefile,
             node,
         ) = tokio::try_join!(
-            exists(&system, "kubeadm:kubelet-config"),
-            exists(&public, "kubeadm:bootstrap-signer-clusterinfo"),
-            exists(&system, "kube-proxy"),
-            exists(&services, "kube-dns"),
+            objects::has_kubeadm_settings(client),
+            objects::has_kubelet_settings(client),
+            objects::has_tokens(client),
+            objects::has_kube_proxy(client),
+            objects::has_dns(client),
             exists(&cluster_bindings, "kubeadm:cluster-admins"),
             namespace::can_have_pods(client),
             cni::is_installed(client, cluster),
@@ -131,7 +138,8 @@ impl Found {
             nodes.get_opt(&name),
         )?;
         Ok(Self {
-            settings,
+            kubeadm_settings,
+            kubelet_settings,
             tokens,
             kube_proxy,
             dns,
@@ -153,7 +161,8 @@ impl Found {
         let labels = self.node.as_ref().and_then(|node| node.metadata.labels.as_ref());
         let is_marked = labels.is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL));
         BTreeMap::from([
-            (Part::Settings, !self.settings),
+            (Part::KubeadmSettings, !self.kubeadm_settings),
+            (Part::KubeletSettings, !self.kubelet_settings),
             (Part::Tokens, !self.tokens),
             (Part::KubeProxy, !self.kube_proxy),
             (Part::Dns, !self.dns),
@@ -198,7 +207,12 @@ fn part_of_a_node(word: &str) -> Option<Part> {
 }
 
 /// How far the control plane is, within seconds. A failure to look is a finding, too.
-pub(crate) async fn observe(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
+pub(crate) async fn observe(
+    cluster: &Cluster,
+    node: &Node,
+    machine: &dyn Machine,
+    cancelled: &Cancelled,
+) -> KubernetesState {
     match machine.exec().get(PAUSED).await {
         Ok(Some(_)) => return KubernetesState::Paused,
         Ok(None) => {}
@@ -206,16 +220,30 @@ pub(crate) async fn observe(cluster: &Cluster, node: &Node, machine: &dyn Machin
     }
     let Ok(Some(credentials)) = credentials::find(machine).await else { return KubernetesState::Silent };
     let Ok(client) = api::client(cluster, &credentials, QUICK).await else { return KubernetesState::Silent };
-    if !matches!(tokio::time::timeout(LOOK, api::serves(&client)).await, Ok(Ok(true))) {
+    if !matches!(tokio::time::timeout(LOOK, serves(&client)).await, Ok(true)) {
         return KubernetesState::Silent;
     }
-    match tokio::time::timeout(LOOK, Missing::look(&client, cluster, node, machine)).await {
+    match tokio::time::timeout(LOOK, Missing::look(&client, cluster, node, machine, cancelled)).await {
         Ok(Ok(missing)) if missing.is_nothing() => KubernetesState::Complete,
         _ => KubernetesState::Partial,
     }
 }
 
-/// The names of the node objects, within a second.
+/// Whether the API answers. A server that refuses because it is busy, or that loses a connection, is asked again; one that
+/// nobody listens at is not, since that is what a dead one looks like.
+async fn serves(client: &Client) -> bool {
+    let mut lost = false;
+    loop {
+        match api::serves(client).await {
+            Ok(serves) => return serves,
+            Err(error @ kube::Error::Api(_)) if api::is_passing(&error) => sleep(AGAIN).await,
+            Err(error) if api::is_passing(&error) && !lost => lost = true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// The names of the node objects, within seconds.
 pub(crate) async fn listed(cluster: &Cluster, machine: &dyn Machine) -> Option<BTreeSet<String>> {
     let credentials = credentials::find(machine).await.ok()??;
     let client = api::client(cluster, &credentials, QUICK).await.ok()?;

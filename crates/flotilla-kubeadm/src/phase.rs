@@ -65,9 +65,13 @@ pub(crate) async fn found(machine: &dyn Machine) -> Result<(), BootstrapError> {
     kubeadm(machine, "initialise the control plane together with others", &args).await
 }
 
-/// Puts kubeadm's and the kubelets' settings into the cluster, for nodes that join.
-pub(crate) async fn upload_config(machine: &dyn Machine, kubeconfig: &str) -> Result<(), BootstrapError> {
-    let phase = ["upload-config", "all", "--kubeconfig", kubeconfig];
+/// Puts settings into the cluster, for nodes that join: kubeadm's, the kubelets', or all.
+pub(crate) async fn upload_config(
+    machine: &dyn Machine,
+    settings: &str,
+    kubeconfig: &str,
+) -> Result<(), BootstrapError> {
+    let phase = ["upload-config", settings, "--kubeconfig", kubeconfig];
     init_phase(machine, "upload the settings", &phase).await
 }
 

@@ -22,6 +22,7 @@ use tokio::runtime::Runtime;
 
 mod api_address;
 mod attachments;
+mod boots;
 mod routes;
 
 /// Its addresses are from the ranges that documents use: no host has them.
@@ -55,8 +56,8 @@ fn main() -> ExitCode {
         let (home, bundle) = (&home, &bundle);
         Box::new(move || run(case, home, bundle)) as Box<dyn Fn()>
     };
-    let cases =
-        contract::CASES.iter().chain(attachments::CASES).chain(api_address::CASES).chain(routes::CASES);
+    let own = [attachments::CASES, api_address::CASES, boots::CASES, routes::CASES];
+    let cases = contract::CASES.iter().chain(own.into_iter().flatten());
     let cases: Vec<_> = cases.map(|(name, run)| (*name, case(*run))).collect();
     harness::run(&args, lacking, &cases)
 }

@@ -1,10 +1,17 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
+use crate::fake_api::{FakeApi, Fault};
 use flotilla_testkit::fake::{self, FakeMachine};
 
 fn cluster() -> Cluster {
     fake::cluster("10.213.0.0/24")
+}
+
+fn never() -> Cancelled {
+    Arc::new(|| false)
 }
 
 fn missing(found: &Found) -> Vec<Part> {
@@ -19,7 +26,8 @@ fn everything() -> Found {
     });
     let corefile = "forward . /etc/resolv.conf\n";
     Found {
-        settings: true,
+        kubeadm_settings: true,
+        kubelet_settings: true,
         tokens: true,
         kube_proxy: true,
         dns: true,
@@ -40,7 +48,8 @@ fn a_complete_cluster_lacks_nothing() {
 #[test]
 fn a_bare_api_server_lacks_everything_that_is_in_the_api() {
     let all = [
-        Part::Settings,
+        Part::KubeadmSettings,
+        Part::KubeletSettings,
         Part::Tokens,
         Part::KubeProxy,
         Part::Dns,
@@ -67,7 +76,7 @@ fn an_administrator_without_rights_is_given_them() {
 }
 
 #[test]
-fn a_corefile_without_the_host_is_changed_and_one_that_was_deleted_is_not_missed() {
+fn a_corefile_without_the_host_is_changed_and_one_without_a_deployment_is_not_missed() {
     let found = Found { corefile: Some("forward . /etc/resolv.conf\n".to_owned()), ..everything() };
     assert_eq!(missing(&found), [Part::HostNames]);
     assert_eq!(missing(&Found { corefile: None, ..everything() }), []);
@@ -87,7 +96,7 @@ fn every_word_of_the_node_is_understood() {
 async fn a_machine_without_a_cluster_is_silent() {
     let machine = FakeMachine::new(&[], &[]);
     let cluster = cluster();
-    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine, &never()).await;
     assert_eq!(state, KubernetesState::Silent);
 }
 
@@ -95,7 +104,7 @@ async fn a_machine_without_a_cluster_is_silent() {
 async fn a_machine_with_unfinished_files_is_silent() {
     let machine = FakeMachine::new(&[(crate::files::SUPER_ADMIN_CONF, b"clusters:\n- clus")], &[]);
     let cluster = cluster();
-    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine, &never()).await;
     assert_eq!(state, KubernetesState::Silent);
 }
 
@@ -103,6 +112,39 @@ async fn a_machine_with_unfinished_files_is_silent() {
 async fn a_paused_machine_is_not_asked_for_its_api() {
     let machine = FakeMachine::new(&[(PAUSED, b"")], &[]);
     let cluster = cluster();
-    let state = observe(&cluster, &cluster.primary().unwrap(), &machine).await;
+    let state = observe(&cluster, &cluster.primary().unwrap(), &machine, &never()).await;
     assert_eq!(state, KubernetesState::Paused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_api_server_is_asked_again_for_what_is_missing() {
+    let cluster = cluster();
+    for fault in [
+        Fault::Refused(503, "etcdserver: no leader"),
+        Fault::Refused(429, "too many requests"),
+        Fault::Unheard,
+        Fault::Unanswered,
+    ] {
+        let api = FakeApi::default();
+        api.fail("GET", 3, fault);
+        let (client, machine) = (api.client(), FakeMachine::new(&[], &[]));
+        let looked = Missing::look(&client, &cluster, &cluster.primary().unwrap(), &machine, &never()).await;
+        assert!(looked.unwrap().has(Part::KubeadmSettings), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_api_server_answers_and_a_dead_one_is_known_at_once() {
+    let namespace = "/api/v1/namespaces/kube-system";
+    for (fault, times) in
+        [(Fault::Refused(503, "no leader"), 5), (Fault::Refused(429, "slow"), 5), (Fault::Unanswered, 1)]
+    {
+        let api = FakeApi::new(&[(namespace, json!({"metadata": {"name": SYSTEM}}))]);
+        api.fail("GET", times, fault);
+        assert!(serves(&api.client()).await, "{fault:?}");
+    }
+    let dead = FakeApi::default();
+    dead.fail("GET", 100, Fault::Unheard);
+    assert!(!serves(&dead.client()).await);
+    assert_eq!(dead.reads().len(), 2);
 }

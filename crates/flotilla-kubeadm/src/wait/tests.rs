@@ -1,23 +1,132 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::nodes::{NOT_READY, is_marked, problem};
+use super::workloads::{SYSTEM_PODS, deployment_problem, pod_problems};
 use super::*;
-use crate::fake_api::FakeApi;
-use flotilla_testkit::fake;
+use crate::fake_api::{FakeApi, Fault};
+use flotilla_testkit::fake::{self, FakeMachine};
 
 const NODE: &str = "/api/v1/nodes/demo";
 
-/// What is said of the nodes of a cluster with one node, which has these taints and annotations.
-async fn nodes_seen(ready: &str, taints: &Value, annotations: &Value) -> (Vec<String>, Value) {
-    let node = json!({
-        "metadata": {"name": "demo", "resourceVersion": "7", "annotations": annotations},
-        "spec": {"taints": taints, "unschedulable": true},
+fn node(ready: &str, more: &Value) -> Value {
+    let mut node = json!({
+        "metadata": {"name": "demo", "resourceVersion": "7"},
+        "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": ready}]},
     });
-    let api = FakeApi::new(&[(NODE, node)]);
+    for (part, fields) in more.as_object().unwrap() {
+        node[part].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    }
+    node
+}
+
+/// What is said of the nodes of a cluster with one node, which has these taints and annotations.
+async fn nodes_seen(ready: &str, taints: &Value, annotations: &Value) -> (Vec<String>, Value) {
+    let more = json!({"metadata": {"annotations": annotations}, "spec": {"taints": taints}});
+    let api = FakeApi::new(&[(NODE, node(ready, &more))]);
     let cluster = fake::cluster("10.213.0.0/24");
-    let problems = nodes_problems(&api.client(), &cluster, &BTreeMap::new()).await.unwrap();
+    let mut nodes = [("demo".to_owned(), object(node(ready, &more)))].into();
+    let problems = nodes::problems(&api.client(), &cluster, &BTreeMap::new(), &mut nodes).await.unwrap();
     (problems, api.object(NODE).unwrap()["spec"].clone())
+}
+
+fn patience() -> Patience {
+    let never: Cancelled = Arc::new(|| false);
+    Patience::new("the end of a test", Duration::from_mins(6), &never)
+}
+
+async fn wait_for_nodes(api: &FakeApi, boot: &str) -> Result<(), BootstrapError> {
+    let boots = [("demo".to_owned(), boot.to_owned())].into();
+    nodes::wait(&api.client(), &fake::cluster("10.213.0.0/24"), &boots, &patience()).await
+}
+
+const NODES: [&str; 2] = ["LIST /api/v1/nodes", "WATCH /api/v1/nodes"];
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_listed_once_and_then_followed() {
+    let info = json!({"status": {"nodeInfo": {"bootID": "now"}}});
+    let api = FakeApi::new(&[(NODE, node("False", &info))]);
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    api.change_when_watched(NODE, json!({"status": {"conditions": ready}}));
+    wait_for_nodes(&api, "now").await.unwrap();
+    assert_eq!(api.reads(), NODES, "not a list for every look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_is_asked_for_again_and_a_watch_that_ends_is_taken_up_where_it_ended() {
+    let info = json!({"status": {"nodeInfo": {"bootID": "now"}}});
+    let api = FakeApi::new(&[(NODE, node("False", &info))]);
+    api.fail("GET /api/v1/nodes", 1, Fault::Refused(503, "etcdserver: no leader"));
+    api.fail("GET /api/v1/nodes", 1, Fault::Unanswered);
+    for ready in ["Unknown", "True"] {
+        let ready = json!([{"type": "Ready", "status": ready}]);
+        api.change_when_watched(NODE, json!({"status": {"conditions": ready}}));
+    }
+    wait_for_nodes(&api, "now").await.unwrap();
+    let [list, watch] = NODES;
+    assert_eq!(api.reads(), [list, list, list, watch, watch]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_time_looks_once() {
+    let api = FakeApi::new(&[(NODE, node("False", &json!({})))]);
+    let never: Cancelled = Arc::new(|| false);
+    let patience = Patience::new("nothing", Duration::ZERO, &never);
+    let cluster = fake::cluster("10.213.0.0/24");
+    let waited = nodes::wait(&api.client(), &cluster, &BTreeMap::new(), &patience).await;
+    assert!(matches!(waited, Err(BootstrapError::TimedOut { .. })), "{waited:?}");
+    assert_eq!(api.reads(), NODES[..1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_boot_is_told_from_the_one_before_it_whatever_the_clock_says() {
+    let heartbeat = |time: &str| json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": time}]);
+    let (past, future) = (heartbeat("1970-01-02T00:00:00Z"), heartbeat("2099-01-01T00:00:00Z"));
+    let before = json!({"status": {"nodeInfo": {"bootID": "before"}, "conditions": future}});
+    let api = FakeApi::new(&[(NODE, node("True", &before))]);
+    // The clock was set back since, and the node reports with it.
+    api.change_when_watched(NODE, json!({"status": {"nodeInfo": {"bootID": "now"}, "conditions": past}}));
+    wait_for_nodes(&api, "now").await.unwrap();
+    assert_eq!(api.reads(), NODES, "what it said before does not count, what it says now does");
+}
+
+#[tokio::test]
+async fn the_boot_of_a_machine_is_read_in_it() {
+    let boot = "/proc/sys/kernel/random/boot_id";
+    let machine: Arc<dyn Machine> = Arc::new(FakeMachine::new(&[(boot, b"now\n")], &[]));
+    let boots = nodes::boots(&[machine, Arc::new(FakeMachine::new(&[], &[]))]).await;
+    assert_eq!(boots, [("demo".to_owned(), "now".to_owned())].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_listed_once_and_then_followed() {
+    const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+    let path = |name: &str| format!("{PODS}/{name}");
+    let api = FakeApi::default();
+    for (label, value) in SYSTEM_PODS {
+        api.put(&path(value), pod_json(value, label, value, "Running", "True"));
+    }
+    let late = pod_json("coredns-1", "k8s-app", "kube-dns", "Pending", "False");
+    api.put(&path("coredns-1"), late);
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    api.change_when_watched(&path("coredns-1"), ready);
+    let pods = Api::<Pod>::namespaced(api.client(), SYSTEM);
+    until_right(pods, &patience(), pod_problems).await.unwrap();
+    assert_eq!(api.reads(), [format!("LIST {PODS}"), format!("WATCH {PODS}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_was_seen_to_run_is_not_asked_again() {
+    let runs = Arc::new(FakeMachine::new(&[], &[]));
+    let late = Arc::new(FakeMachine::new(&[], &[("is-active", Err("inactive")); 3]));
+    let machines: [Arc<dyn Machine>; 2] = [Arc::clone(&runs) as _, Arc::clone(&late) as _];
+    wait_for_kubelets(&machines, &patience()).await.unwrap();
+    assert_eq!((runs.log().len(), late.log().len()), (1, 4));
 }
 
 #[tokio::test]
@@ -41,11 +150,20 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-fn pod(name: &str, label: &str, value: &str, phase: &str, ready: &str) -> Pod {
-    object(json!({
+fn pod_json(name: &str, label: &str, value: &str, phase: &str, ready: &str) -> Value {
+    json!({
         "metadata": {"name": name, "labels": {label: value}},
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
-    }))
+    })
+}
+
+fn pod(name: &str, label: &str, value: &str, phase: &str, ready: &str) -> Pod {
+    object(pod_json(name, label, value, phase, ready))
+}
+
+fn pod_problems_of(pods: &[Pod]) -> Vec<String> {
+    let named = pods.iter().map(|pod| (pod.metadata.name.clone().unwrap(), pod.clone()));
+    pod_problems(&named.collect())
 }
 
 fn system_pods() -> Vec<Pod> {
@@ -54,20 +172,20 @@ fn system_pods() -> Vec<Pod> {
 
 #[test]
 fn a_system_whose_pods_are_ready_is_ready() {
-    assert_eq!(pod_problems(&system_pods()), [] as [String; 0]);
+    assert_eq!(pod_problems_of(&system_pods()), [] as [String; 0]);
 }
 
 #[test]
 fn a_pod_that_is_not_ready_is_named() {
     let mut pods = system_pods();
     pods[4] = pod("coredns-1", "k8s-app", "kube-dns", "Pending", "False");
-    assert_eq!(pod_problems(&pods), ["pod coredns-1 is Pending, not Ready"]);
+    assert_eq!(pod_problems_of(&pods), ["pod coredns-1 is Pending, not Ready"]);
 }
 
 #[test]
 fn a_pod_that_nobody_has_made_yet_is_waited_for() {
     let pods = system_pods().split_off(1);
-    assert_eq!(pod_problems(&pods), ["there is no pod with component=kube-apiserver"]);
+    assert_eq!(pod_problems_of(&pods), ["there is no pod with component=kube-apiserver"]);
 }
 
 #[test]
@@ -75,9 +193,9 @@ fn pods_that_have_ended_are_no_problem_and_no_help() {
     let mut pods = system_pods();
     pods.push(pod("job-1", "job-name", "job", "Succeeded", "False"));
     pods.push(pod("coredns-evicted", "k8s-app", "kube-dns", "Failed", "False"));
-    assert_eq!(pod_problems(&pods), [] as [String; 0]);
+    assert_eq!(pod_problems_of(&pods), [] as [String; 0]);
     pods.remove(4);
-    assert_eq!(pod_problems(&pods), ["there is no pod with k8s-app=kube-dns"]);
+    assert_eq!(pod_problems_of(&pods), ["there is no pod with k8s-app=kube-dns"]);
 }
 
 #[test]
@@ -86,14 +204,14 @@ fn a_node_is_ready_when_it_says_so() {
         object(json!({"metadata": {"name": "demo"}, "status": {"conditions": conditions}}))
     };
     let ready = node(json!([{"type": "Ready", "status": "True"}]));
-    assert_eq!(node_problem("demo", None, &[ready]), None);
+    assert_eq!(problem("demo", None, Some(&ready)), None);
     let not = node(json!([{"type": "Ready", "status": "False", "message": "cni plugin not initialized"}]));
     assert_eq!(
-        node_problem("demo", None, &[not]).unwrap(),
+        problem("demo", None, Some(&not)).unwrap(),
         "node demo is not Ready: cni plugin not initialized"
     );
-    assert_eq!(node_problem("demo", None, &[node(json!([]))]).unwrap(), "node demo has not reported yet");
-    assert_eq!(node_problem("demo", None, &[]).unwrap(), "node demo is not registered");
+    assert_eq!(problem("demo", None, Some(&node(json!([])))).unwrap(), "node demo has not reported yet");
+    assert_eq!(problem("demo", None, None).unwrap(), "node demo is not registered");
 }
 
 #[test]
@@ -109,12 +227,13 @@ fn a_node_that_pods_are_kept_off_is_known_by_its_mark() {
 
 #[test]
 fn what_a_node_said_in_an_earlier_life_does_not_count() {
-    let beat = "2026-11-16T22:00:00Z";
-    let ready = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]);
-    let nodes: [Node; 1] = [object(json!({"metadata": {"name": "demo"}, "status": {"conditions": ready}}))];
-    let heartbeat = 1_794_866_400;
-    assert_eq!(node_problem("demo", Some(heartbeat), &nodes), None);
-    assert!(node_problem("demo", Some(heartbeat + 1), &nodes).is_some());
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let node: Node = object(json!({
+        "metadata": {"name": "demo"},
+        "status": {"conditions": ready, "nodeInfo": {"bootID": "now"}},
+    }));
+    assert_eq!(problem("demo", Some("now"), Some(&node)), None);
+    assert!(problem("demo", Some("another"), Some(&node)).is_some());
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
     }
     guard_sysctls()?;
     show("/sys/class/dmi/id/product_uuid", &format!("{}\n", spec.uuid))?;
+    show_boot()?;
     capacity::show(&spec.capacity)?;
     // After everything of ours: nothing that we make may end up in a folder of the host's.
     for (held, mount) in mounts.into_iter().zip(&spec.mounts) {
@@ -81,6 +82,15 @@ fn guard_sysctls() -> Result<(), MachineError> {
     // A node forwards for its pods.
     let forward = Path::new("/proc/sys/net/ipv4/ip_forward");
     fs::write(forward, "1").map_err(|source| MachineError::Make { path: forward.to_owned(), source })
+}
+
+/// Gives this boot an identifier of its own, which the kubelet reports: the host's is the same for all machines and for each
+/// time that one of them is turned on.
+fn show_boot() -> Result<(), MachineError> {
+    let random = Path::new("/proc/sys/kernel/random/uuid");
+    let boot = fs::read_to_string(random)
+        .map_err(|source| MachineError::Make { path: random.to_owned(), source })?;
+    show("/proc/sys/kernel/random/boot_id", &boot)
 }
 
 /// Shows a text in place of a file of the host's, if the host has that file.
