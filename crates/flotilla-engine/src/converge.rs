@@ -19,7 +19,8 @@ use crate::error::EngineError;
 use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
 use crate::port::{
-    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member, Power,
+    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member,
+    Membership, Power,
 };
 use crate::quorum::{self, Quorum};
 use crate::store::ClusterStore;
@@ -74,20 +75,25 @@ impl Engine<'_> {
     ) -> Result<Observed, EngineError> {
         let network = self.driver.has_network(cluster).await?;
         let routes = self.driver.has_routes(cluster).await?;
-        let mut joined = BTreeSet::new();
+        let mut memberships = BTreeMap::new();
         for (name, machine) in machines {
-            if self.bootstrapper.has_joined(machine.as_ref()).await {
-                joined.insert(name.clone());
-            }
+            memberships.insert(name.clone(), self.bootstrapper.membership(machine.as_ref()).await?);
         }
         let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
-        let founders = control_planes().map(|node| node.spec.name).filter(|name| joined.contains(name));
-        let founders = founders.collect();
-        joined.retain(|name| machines[name].state().power == Power::On);
+        let holds_data = |name: &NodeName| memberships.get(name).is_some_and(|it| *it != Membership::None);
+        let founders: BTreeSet<_> =
+            control_planes().map(|node| node.spec.name).filter(|name| holds_data(name)).collect();
+        let workers = cluster.spec.nodes.iter().filter(|node| node.role == Role::Worker);
+        let orphans = workers.map(|node| node.name.clone()).filter(|name| holds_data(name));
+        let orphans = if founders.is_empty() { orphans.collect() } else { BTreeSet::new() };
+        let is_joined = |name: &NodeName| {
+            memberships[name] == Membership::Member && machines[name].state().power == Power::On
+        };
+        let mut joined: BTreeSet<_> = machines.keys().filter(|name| is_joined(name)).cloned().collect();
         let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
         let member = control_planes().find(|node| joined.contains(&node.spec.name));
         let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
-        let mut seen = Observed { network, routes, founders, ..powers(machines) };
+        let mut seen = Observed { network, routes, founders, orphans, ..powers(machines) };
         if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
             seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
         }
@@ -129,7 +135,8 @@ impl Engine<'_> {
         let mut speakers = Vec::new();
         for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
             let is_on = machine.state().power == Power::On;
-            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await {
+            // One whose disk cannot be read cannot be asked either; the others know of it.
+            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await.unwrap_or(false) {
                 speakers.push(self.bootstrapper.members(cluster, machine.as_ref()));
             }
         }
@@ -142,13 +149,16 @@ impl Engine<'_> {
         cluster: &Cluster,
         wait: &BTreeSet<Condition>,
     ) -> Result<Plan, EngineError> {
-        Ok(plan::start(cluster, &self.observe(cluster).await?, wait))
+        let observed = self.observe(cluster).await?;
+        can_start(cluster, &observed)?;
+        Ok(plan::start(cluster, &observed, wait))
     }
 
     /// Makes everything run. Says whether anything had to be done.
     pub async fn start(&self, cluster: &Cluster, wait: &Wait) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
+        can_start(cluster, &observed)?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
         let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit);
         if !plan.changes_something() && self.holds(&plan, &work).await {
@@ -509,6 +519,16 @@ impl Engine<'_> {
             Action::Forget => Ok(outcome(self.store.remove(work.name)?)),
         }
     }
+}
+
+/// Refuses to found a second, empty cluster beside the members of the first.
+fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> {
+    if observed.orphans.is_empty() {
+        return Ok(());
+    }
+    let lost = cluster.spec.control_planes().map(|node| node.name.clone()).collect();
+    let members = observed.orphans.iter().cloned().collect();
+    Err(EngineError::ControlPlaneLost { cluster: cluster.name().clone(), lost, members })
 }
 
 /// What is seen of machines alone.

@@ -39,6 +39,17 @@ pub enum EngineError {
     },
     #[error("etcd does not answer: how many of its members are up is not known")]
     MajorityUnknown { cluster: ClusterName },
+    #[error(
+        "cluster {cluster} has lost its control plane: the disk of {} is empty, but {} joined it before",
+        names(.lost), names(.members)
+    )]
+    ControlPlaneLost {
+        cluster: ClusterName,
+        /// All its control planes.
+        lost: Vec<NodeName>,
+        /// Nodes that are members still.
+        members: Vec<NodeName>,
+    },
     #[error("cluster {cluster} is there already, with another {what}")]
     Different {
         cluster: ClusterName,
@@ -114,6 +125,7 @@ impl Explain for EngineError {
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } => ("GUEST_NOT_RUNNING", 83),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
+            Self::ControlPlaneLost { .. } => ("GUEST_CONTROL_PLANE_LOST", 85),
             Self::Majority { .. } | Self::MajorityUnknown { .. } => ("GUEST_MAJORITY", 81),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
@@ -156,6 +168,15 @@ impl Explain for EngineError {
             Self::LastControlPlane { cluster, .. } => {
                 vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]
             }
+            Self::ControlPlaneLost { cluster, .. } => vec![
+                "nothing was changed: if you have a backup of the node's directory, put it back and start again".into(),
+                about(
+                    cluster,
+                    "otherwise everything that the API held is lost: remove the cluster with `flotilla delete`, create \
+                     it again with `flotilla start`, and restore a snapshot, if you saved one, with \
+                     `flotilla etcd snapshot restore FILE`",
+                ),
+            ],
             Self::Majority { cluster, up, total, .. } if up < total => {
                 vec![bring_back(cluster), FORCED.into()]
             }
@@ -215,6 +236,10 @@ fn spec_code(kind: SpecErrorKind) -> Code {
         SpecErrorKind::Named(name, exit_status) => (name, exit_status),
     };
     Code { name, exit_status }
+}
+
+fn names(nodes: &[NodeName]) -> String {
+    nodes.iter().map(NodeName::as_ref).collect::<Vec<_>>().join(", ")
 }
 
 fn summary(errors: &[SpecError]) -> String {

@@ -23,6 +23,8 @@ pub struct Observed {
     /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
     /// none, the cluster has never been.
     pub founders: BTreeSet<NodeName>,
+    /// The workers that are members, on or off, if no control plane is: those that they have joined are lost.
+    pub orphans: BTreeSet<NodeName>,
     /// Those of etcd; none where they could not be asked for, or where there never was but one node.
     pub members: Option<Vec<Member>>,
     /// The person's kubeconfig has the way to it, and it is the current one.
@@ -39,6 +41,7 @@ impl Observed {
             kubernetes: KubernetesState::Silent,
             joined: BTreeSet::new(),
             founders: BTreeSet::new(),
+            orphans: BTreeSet::new(),
             members: None,
             published: false,
         }

@@ -5,7 +5,9 @@ mod driver;
 mod exec;
 mod kubeconfig;
 
-pub use bootstrap::{ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member};
+pub use bootstrap::{
+    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
+};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
 pub use kubeconfig::Kubeconfig;

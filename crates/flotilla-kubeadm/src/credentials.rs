@@ -138,7 +138,7 @@ pub(crate) async fn access(
     cluster: &Cluster,
     machine: &dyn Machine,
 ) -> Result<Option<ApiAccess>, BootstrapError> {
-    if !marks::has_joined(machine).await {
+    if !marks::has_joined(machine).await? {
         return Ok(None);
     }
     let credentials = read(machine, ADMIN_CONF).await?;

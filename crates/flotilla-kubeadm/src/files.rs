@@ -22,9 +22,12 @@ pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-clien
 pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
 /// The same for all others: there since the `kubeadm join` was finished.
 pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
-/// There while a control plane founds its cluster together with others, up to one of the marks above. Its data is nobody's
-/// before that.
+/// There while a control plane founds its cluster together with others, until the API has answered for the first time.
+/// Before that nobody can have stored anything in it: its data may be cleared away.
 pub(crate) const FOUNDING: &str = "/var/lib/flotilla/founding";
+/// Takes its place on all founders once the API has answered, until one of the marks above says that the node is
+/// finished. Its data is the cluster's.
+pub(crate) const FOUNDED: &str = "/var/lib/flotilla/founded";
 /// Where a joining node finds the API, and whom it trusts.
 pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";
 /// There while `pause` holds.

@@ -8,7 +8,8 @@
 //! seconds. So its members know each other from the beginning. The phases are those of `kubeadm init`, in each machine.
 //!
 //! A mark says of a machine that it is founding. Before the first answer nobody was promised anything: what a killed
-//! founding left is cleared away by the next.
+//! founding left is cleared away by the next. With the first answer another mark takes its place on all founders: from
+//! then on their data is the cluster's, whatever becomes of the first.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use kube::{Api, Client};
 use crate::api::{exists, insist};
 use crate::config;
 use crate::control_plane::{LOOK, hand_over};
-use crate::files::{CONFIG, FOUNDING, FOUNDING_CONFIG};
+use crate::files::{CONFIG, FOUNDED, FOUNDING, FOUNDING_CONFIG};
 use crate::init;
 use crate::kubelet;
 use crate::leave;
@@ -39,7 +40,7 @@ pub(crate) async fn is_possible(
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
 ) -> Result<bool, BootstrapError> {
-    let script = format!("[ ! -e {DATA} ] || [ -e {FOUNDING} ] || echo data");
+    let script = format!("[ ! -e {DATA} ] || [ -e {FOUNDING} -a ! -e {FOUNDED} ] || echo data");
     let every = others.iter().map(AsRef::as_ref).chain([machine]);
     let looks = every.map(|machine| run(machine, "look for data of etcd", Cmd::sh(script.as_str())));
     let found = try_join_all(looks).await?;
@@ -105,9 +106,22 @@ pub(crate) async fn register(
     try_join_all(registrations).await.map(drop)
 }
 
+/// Says of all other founders that their data is the cluster's, once the API has answered and the first is a member.
+pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
+    let kept = others.iter().map(|other| async {
+        if marks::has(other.as_ref(), FOUNDING).await? {
+            marks::put(other.as_ref(), FOUNDED).await?;
+            let end = Cmd::new(["rm", "-f", FOUNDING]);
+            run(other.as_ref(), "end the founding", end).await?;
+        }
+        Ok(())
+    });
+    try_join_all(kept).await.map(drop)
+}
+
 /// Whether the machine has founded its cluster together with others, and is not finished yet.
-pub(crate) async fn is_founder(machine: &dyn Machine) -> bool {
-    marks::has(machine, FOUNDING).await
+pub(crate) async fn is_founder(machine: &dyn Machine) -> Result<bool, BootstrapError> {
+    Ok(marks::has(machine, FOUNDING).await? || marks::has(machine, FOUNDED).await?)
 }
 
 /// Gives a founder whose node has registered what the first one gets when the cluster is completed.
@@ -129,7 +143,7 @@ pub(crate) async fn finish(
 
 /// Takes away what says that the machine is founding, once another mark says what it is.
 pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDING_CONFIG]);
+    let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDED, FOUNDING_CONFIG]);
     run(machine, "end the founding", end).await.map(drop)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
+use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine, Membership};
 use kube::Client;
 
 use crate::api::{self, PATIENT, QUICK};
@@ -39,10 +39,12 @@ pub(crate) async fn start_api(
     others: &[Arc<dyn Machine>],
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
-    let is_member = marks::has_joined(machine).await;
-    if is_member {
+    let membership = marks::membership(machine).await?;
+    if membership != Membership::None {
         let client = api::client(cluster, &credentials::require(machine).await?, QUICK).await?;
-        if matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true))) {
+        let serves = matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true)));
+        if serves && membership == Membership::Member {
+            found::keep(others).await?;
             return Ok(Outcome::Kept);
         }
         claim_address(machine).await?;
@@ -58,23 +60,32 @@ pub(crate) async fn start_api(
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    if is_member {
-        let machines = others.iter().map(AsRef::as_ref).chain([machine]);
-        leader::release_void(&client, machines, cancelled).await?;
-    } else {
-        if found::is_founder(machine).await {
+    if membership == Membership::None {
+        if found::is_founder(machine).await? {
             found::register(&client, machine, others, cancelled).await?;
         }
+    } else {
+        let machines = others.iter().map(AsRef::as_ref).chain([machine]);
+        leader::release_void(&client, machines, cancelled).await?;
+    }
+    answered(machine, others).await?;
+    Ok(Outcome::Done)
+}
+
+/// Writes down that the API has answered, also on those that founded the cluster together with this one: nothing of what
+/// they hold is cleared away any more.
+async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
+    if !marks::has_joined(machine).await? {
         marks::put(machine, INITIALISED).await?;
         found::end(machine).await?;
     }
-    Ok(Outcome::Done)
+    found::keep(others).await
 }
 
 /// What makes a cluster must not be run beside one that is there.
 async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     for other in others {
-        if marks::has_joined(other.as_ref()).await {
+        if marks::membership(other.as_ref()).await? != Membership::None {
             let action = format!("make a control plane of node {}", node.spec.name);
             let source = format!("node {} is a member of the cluster already", other.name());
             return Err(BootstrapError::Api { action, source: source.into() });
@@ -157,6 +168,7 @@ async fn wait_for_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::FOUNDING;
     use flotilla_testkit::fake::{self, FakeMachine};
 
     async fn initialise_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
@@ -192,6 +204,50 @@ mod tests {
         let error = initialise_on(&machine).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot initialise the control plane in node demo");
         assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c"]);
+    }
+
+    #[tokio::test]
+    async fn with_the_first_answer_the_data_of_all_founders_is_the_clusters() {
+        let founder = |name: &str| {
+            let machine = FakeMachine::named(name.parse().unwrap(), &[]);
+            machine.put_file(FOUNDING, b"");
+            machine
+        };
+        let machines = ["demo", "demo-m02", "demo-m03"].map(founder);
+        let [first, others @ ..] = &machines;
+        let others = others.each_ref().map(|other| Arc::new(other.clone()) as Arc<dyn Machine>);
+        answered(first, &others).await.unwrap();
+        assert_eq!(marks::membership(first).await.unwrap(), Membership::Member);
+        for other in &others {
+            assert_eq!(marks::membership(other.as_ref()).await.unwrap(), Membership::Founder);
+            // It is still to be finished.
+            assert!(found::is_founder(other.as_ref()).await.unwrap());
+        }
+        for machine in &machines {
+            assert!(machine.file(FOUNDING).is_none(), "nothing may be cleared away on {}", machine.name());
+        }
+        // The first disk is lost, and the next start begins with another machine: no second cluster is made.
+        let node = fake::cluster("10.213.0.0/24").primary().unwrap();
+        let error = refuse_a_second_cluster(&node, &others).await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot make a control plane of node demo");
+    }
+
+    #[tokio::test]
+    async fn a_kill_between_the_marks_is_made_up_for_by_the_next_start() {
+        let first = FakeMachine::new(&[(INITIALISED, b"")], &[]);
+        let other = FakeMachine::named("demo-m02".parse().unwrap(), &[]);
+        other.put_file(FOUNDING, b"");
+        answered(&first, &[Arc::new(other.clone())]).await.unwrap();
+        assert_eq!(marks::membership(&other).await.unwrap(), Membership::Founder);
+    }
+
+    #[tokio::test]
+    async fn a_machine_whose_marks_cannot_be_read_is_no_reason_to_make_a_second_cluster() {
+        let other = FakeMachine::named("demo-m02".parse().unwrap(), &[]);
+        other.break_file(INITIALISED);
+        let node = fake::cluster("10.213.0.0/24").primary().unwrap();
+        let error = refuse_a_second_cluster(&node, &[Arc::new(other)]).await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot read a file in node demo-m02");
     }
 
     #[tokio::test]

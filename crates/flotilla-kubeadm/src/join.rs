@@ -51,7 +51,7 @@ pub(crate) async fn join(
     let client = api::client(cluster, &credentials, PATIENT).await?;
     // A control plane may have been given up while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
-    if is_listed && marks::has_joined(machine).await {
+    if is_listed && marks::has_joined(machine).await? {
         if insist("look for the node", cancelled, || is_registered(&client, node)).await? {
             drain::admit(&client, node.spec.name.as_ref(), cancelled).await?;
             return Ok(Outcome::Kept);
@@ -59,7 +59,7 @@ pub(crate) async fn join(
         register_again(&client, node, machine, cancelled).await?;
         return Ok(Outcome::Done);
     }
-    let is_founder = is_listed && found::is_founder(machine).await;
+    let is_founder = is_listed && found::is_founder(machine).await?;
     match node.spec.role {
         Role::ControlPlane if is_founder => {}
         Role::Worker => join_worker(cluster, node, machine, &client, &credentials, cancelled).await?,

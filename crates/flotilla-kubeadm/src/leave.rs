@@ -69,7 +69,7 @@ async fn leave_by(
 /// Stops being a member in our eyes, having the virtual address, and answering for the API: its server takes itself off
 /// the list of those that pods ask. Nothing else is done while the address is still here: the others could not be asked.
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::MEMBER));
+    let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::ALL));
     run(machine, "give up the membership", marks).await?;
     run(machine, "give up the virtual address", Cmd::sh(STOP_KEEPALIVED)).await?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
@@ -83,7 +83,7 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a
 /// member of etcd and may not answer.
 pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let (action, marks) = ("reset the control plane", marks::MEMBER.join(" "));
+    let (action, marks) = ("reset the control plane", marks::ALL.join(" "));
     let marks = format!("rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf");
     run(machine, action, Cmd::sh(marks)).await?;
     // Without a shell around it, which would end with us and leave it at work.

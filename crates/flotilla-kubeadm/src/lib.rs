@@ -60,6 +60,7 @@ use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
     ApiAccess, BootstrapError, Bootstrapper, Changed, Condition, Drain, KubernetesState, Machine, Member,
+    Membership,
 };
 use flotilla_spec::{NodeName, NodeSpec};
 use tokio::sync::Mutex;
@@ -139,8 +140,8 @@ impl Bootstrapper for Kubeadm {
         complete::complete(cluster, node, machine, &self.cancelled).await
     }
 
-    async fn has_joined(&self, machine: &dyn Machine) -> bool {
-        marks::has_joined(machine).await
+    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError> {
+        marks::membership(machine).await
     }
 
     async fn listed(&self, cluster: &Cluster, speaker: &dyn Machine) -> Option<BTreeSet<String>> {

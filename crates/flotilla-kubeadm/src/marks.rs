@@ -1,30 +1,44 @@
 //! The marks by which a machine says what it is to its cluster. They are on its disk, and stay when it is turned off.
 
 use std::io;
-use std::path::PathBuf;
 
-use flotilla_engine::port::{BootstrapError, Machine, Power};
+use flotilla_engine::port::{BootstrapError, Machine, Membership, Power};
 
-use crate::files::{INITIALISED, JOINED};
+use crate::files::{FOUNDED, INITIALISED, JOINED};
 use crate::phase::in_node;
 
-/// Those of a member: its join was finished, or it is the one that others have joined first.
-pub(crate) const MEMBER: [&str; 2] = [INITIALISED, JOINED];
+/// Those of a machine whose data belongs to a cluster that has answered: it was initialised, its join was finished, or
+/// it is a founder that is not finished yet.
+pub(crate) const ALL: [&str; 3] = [INITIALISED, JOINED, FOUNDED];
 
-/// Whether the machine is a member. Of one that is off this is known where its disk can be reached.
-pub(crate) async fn has_joined(machine: &dyn Machine) -> bool {
-    for mark in MEMBER {
-        if has(machine, mark).await {
-            return true;
+/// What the machine is. Of one that is off this is known where its disk can be reached.
+pub(crate) async fn membership(machine: &dyn Machine) -> Result<Membership, BootstrapError> {
+    for (mark, membership) in
+        [(INITIALISED, Membership::Member), (JOINED, Membership::Member), (FOUNDED, Membership::Founder)]
+    {
+        if has(machine, mark).await? {
+            return Ok(membership);
         }
     }
-    false
+    Ok(Membership::None)
 }
 
-pub(crate) async fn has(machine: &dyn Machine, mark: &str) -> bool {
+pub(crate) async fn has_joined(machine: &dyn Machine) -> Result<bool, BootstrapError> {
+    Ok(membership(machine).await? == Membership::Member)
+}
+
+pub(crate) async fn has(machine: &dyn Machine, mark: &str) -> Result<bool, BootstrapError> {
+    Ok(read(machine, mark).await?.is_some())
+}
+
+/// Reads a small file of a machine, on or off; none where there is none, or where nobody can know.
+pub(crate) async fn read(machine: &dyn Machine, path: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
     match machine.state().power {
-        Power::On => matches!(machine.exec().get(mark).await, Ok(Some(_))),
-        Power::Off => on_disk(machine, mark).is_some_and(|path| path.exists()),
+        Power::On => machine.exec().get(path).await.map_err(in_node("read a file", machine)),
+        Power::Off => machine.read_disk(path).map_err(|error| BootstrapError::Api {
+            action: format!("read {path} of node {}", machine.name()),
+            source: error.into(),
+        }),
     }
 }
 
@@ -32,9 +46,10 @@ pub(crate) async fn put(machine: &dyn Machine, mark: &str) -> Result<(), Bootstr
     machine.exec().put(mark, 0o644, b"").await.map_err(in_node("write down what the node is", machine))
 }
 
-/// Takes the marks of a member from a machine that is off, as far as its disk can be reached.
+/// Takes the marks from a machine that is off, as far as its disk can be reached.
 pub(crate) fn remove_from_disk(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    for path in MEMBER.iter().filter_map(|mark| on_disk(machine, mark)) {
+    let Some(var) = machine.var() else { return Ok(()) };
+    for path in ALL.map(|mark| var.join(mark.trim_start_matches("/var/"))) {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 let action = format!("remove {}", path.display());
@@ -46,6 +61,31 @@ pub(crate) fn remove_from_disk(machine: &dyn Machine) -> Result<(), BootstrapErr
     Ok(())
 }
 
-fn on_disk(machine: &dyn Machine, mark: &str) -> Option<PathBuf> {
-    Some(machine.var()?.join(mark.trim_start_matches("/var/")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_testkit::fake::FakeMachine;
+
+    #[tokio::test]
+    async fn a_mark_says_what_a_machine_is_also_while_it_is_off() {
+        for (mark, wanted) in [
+            (INITIALISED, Membership::Member),
+            (JOINED, Membership::Member),
+            (FOUNDED, Membership::Founder),
+            ("/var/lib/flotilla/founding", Membership::None),
+        ] {
+            let machine = FakeMachine::new(&[(mark, b"")], &[]);
+            assert_eq!(membership(&machine).await.unwrap(), wanted, "{mark}");
+            assert_eq!(membership(&machine.off()).await.unwrap(), wanted, "{mark}, off");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_cannot_be_read_is_an_error_and_not_a_machine_without_marks() {
+        let machine = FakeMachine::new(&[(JOINED, b"")], &[]);
+        machine.break_file(INITIALISED);
+        assert!(has_joined(&machine).await.is_err());
+        let error = has_joined(&machine.off()).await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot read /var/lib/flotilla/initialised of node demo");
+    }
 }

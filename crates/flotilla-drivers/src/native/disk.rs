@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
+use flotilla_linux::enter::Files;
 use flotilla_spec::NodeName;
 use walkdir::WalkDir;
 
@@ -31,6 +32,17 @@ impl Disk {
 
     pub(super) fn upper(&self) -> PathBuf {
         self.folder.join("upper")
+    }
+
+    /// Reads a small file of a node that is off, by its path in the node. Only what the node wrote itself is found, not
+    /// what its bundle brought.
+    pub(super) fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        // Links inside the node's /var lead there by its absolute path.
+        let root = if path.starts_with("/var/") { self.folder.clone() } else { self.upper() };
+        match Files::below(&root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            files => files?.read(Path::new(path)),
+        }
     }
 
     /// Makes what is missing: a node of the bundle of this digest, with this image store. A folder that was half made
@@ -167,6 +179,25 @@ mod tests {
         assert_ne!(inode(&at("meta.db")), inode(&store.join("meta.db")));
         assert_eq!(fs::read_link(at("deep/link")).unwrap(), Path::new("layer"));
         assert_eq!(disk.bundle().as_deref(), Some("abc"));
+    }
+
+    #[test]
+    fn files_of_a_node_that_is_off_are_read_and_its_links_do_not_lead_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk { folder: dir.path().join("node") };
+        assert_eq!(disk.read("/etc/kubernetes/admin.conf").unwrap(), None);
+        fs::create_dir_all(disk.upper().join("etc/kubernetes")).unwrap();
+        fs::create_dir_all(disk.var().join("lib/kubelet")).unwrap();
+        fs::write(disk.upper().join("etc/kubernetes/admin.conf"), "admin").unwrap();
+        fs::write(disk.var().join("lib/kubelet/1.pem"), "certificate").unwrap();
+        symlink("/var/lib/kubelet/1.pem", disk.var().join("lib/kubelet/current.pem")).unwrap();
+        fs::write(dir.path().join("secret"), "host").unwrap();
+        symlink("../../../../secret", disk.upper().join("etc/kubernetes/out.conf")).unwrap();
+        let read = |path: &str| disk.read(path).unwrap().map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(read("/etc/kubernetes/admin.conf").as_deref(), Some("admin"));
+        assert_eq!(read("/var/lib/kubelet/current.pem").as_deref(), Some("certificate"));
+        assert_eq!(read("/etc/kubernetes/out.conf"), None);
+        assert_eq!(read("/etc/kubernetes/none.conf"), None);
     }
 
     #[test]

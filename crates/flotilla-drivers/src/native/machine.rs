@@ -25,7 +25,7 @@ pub(super) struct NativeMachine {
     /// PID 1, if it runs.
     init: Option<Pid>,
     whole: bool,
-    var: PathBuf,
+    disk: Disk,
     cancel: Cancel,
 }
 
@@ -65,7 +65,7 @@ impl NativeMachine {
             group: native.names(cluster).node_group(node),
             init,
             whole: false,
-            var: Disk::of(&native.nodes_folder(cluster), node).var(),
+            disk: Disk::of(&native.nodes_folder(cluster), node),
             cancel: native.cancel.clone(),
         }
     }
@@ -134,7 +134,11 @@ impl Machine for NativeMachine {
     }
 
     fn var(&self) -> Option<PathBuf> {
-        Some(self.var.clone())
+        Some(self.disk.var())
+    }
+
+    fn read_disk(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        self.disk.read(path)
     }
 }
 

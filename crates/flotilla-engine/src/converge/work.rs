@@ -113,13 +113,17 @@ impl<'a> Work<'a> {
         let mut speakers: Vec<_> = cluster.spec.control_planes().collect();
         speakers.retain(|node| Some(&node.name) != leaving);
         speakers.sort_by_key(|node| self.unheard.contains(&node.name));
+        let mut unreadable = None;
         for node in speakers {
             let Some(machine) = self.machine_on(&node.name) else { continue };
-            if bootstrapper.has_joined(machine.as_ref()).await {
-                return Ok((cluster, machine));
+            match bootstrapper.has_joined(machine.as_ref()).await {
+                Ok(true) => return Ok((cluster, machine)),
+                Ok(false) => {}
+                // Another may speak. If none can, this is why.
+                Err(error) => unreadable = unreadable.or(Some(error)),
             }
         }
-        Err(not_running(cluster, &cluster.spec.primary().name))
+        Err(unreadable.map_or_else(|| not_running(cluster, &cluster.spec.primary().name), EngineError::from))
     }
 }
 

@@ -59,6 +59,18 @@ impl Condition {
     }
 }
 
+/// What the marks on a machine's disk say of its part in the cluster. They stay when it is turned off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Membership {
+    /// It holds nothing of a cluster that has ever answered.
+    None,
+    /// A control plane that founded the cluster together with others, whose API has answered since: its data is the
+    /// cluster's. Its own start was interrupted before it was finished.
+    Founder,
+    /// Initialised or joined.
+    Member,
+}
+
 /// How a node is emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
@@ -160,9 +172,14 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Whether the machine is a member of its cluster, initialised or joined, which it stays when it is turned off. Of one
-    /// that is off this need not be known. Never waits long.
-    async fn has_joined(&self, machine: &dyn Machine) -> bool;
+    /// What the machine is to its cluster, which it stays when it is turned off. Of one that is off this need not be
+    /// known: then it is none. Never waits long. A disk that cannot be read is an error, never "no member".
+    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError>;
+
+    /// Whether the machine is a member that was initialised or has joined.
+    async fn has_joined(&self, machine: &dyn Machine) -> Result<bool, BootstrapError> {
+        Ok(self.membership(machine).await? == Membership::Member)
+    }
 
     /// The names in the cluster's list of nodes, asked for by a control plane that is a member; none where nobody answers.
     /// Never waits long.

@@ -1,5 +1,6 @@
 //! What makes, finds, powers and removes machines.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,6 +43,12 @@ pub trait Machine: Send + Sync {
     /// The folder of the host that is its `/var`, whether it is on or off; none where its disk is its own.
     fn var(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// Reads a small file from the disk of a machine that is off; none if there is none, or if the host cannot reach
+    /// its disk.
+    fn read_disk(&self, _path: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
     }
 }
 

@@ -45,6 +45,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         machines: cluster.spec.nodes.iter().map(|node| (node.name.clone(), ON)).collect(),
         kubernetes: KubernetesState::Complete,
         joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
+        orphans: BTreeSet::new(),
         founders: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
         members: None,
         published: true,

@@ -26,15 +26,30 @@ impl Files {
         Ok(Self { root })
     }
 
-    /// A whole file; none if it is not there.
+    /// The same of a machine that is off: the directory that is its root, or a part of it.
+    pub fn below(root: &Path) -> io::Result<Self> {
+        let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    /// A whole file; none if it is not there. What is no file, or larger than any that is read whole, is an error: a
+    /// machine must neither block us nor fill our memory.
     pub fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let opened = openat2(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty(), INSIDE);
+        // A pipe without a writer would let us wait for ever.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = openat2(&self.root, path, flags, Mode::empty(), INSIDE);
         let file = match opened {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-            file => file?,
+            file => File::from(file?),
         };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
         let mut bytes = Vec::new();
-        File::from(file).read_to_end(&mut bytes)?;
+        file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(Some(bytes))
     }
 
@@ -112,6 +127,9 @@ impl Files {
 
 const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT;
 
+/// The largest file that is read whole. Settings, marks and certificates are much smaller.
+const LARGEST: u64 = 16 << 20;
+
 /// How much is copied between two looks at whether to go on.
 const PIECE: u64 = 64 << 20;
 
@@ -130,8 +148,7 @@ mod tests {
     use super::*;
 
     fn files_in(root: &Path) -> Files {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        Files { root: openat(CWD, root, flags, Mode::empty()).unwrap() }
+        Files::below(root).unwrap()
     }
 
     #[test]
@@ -176,6 +193,18 @@ mod tests {
         let folder = File::open(dir.path()).unwrap();
         assert!(files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel).is_err());
         assert_eq!(std::fs::read_dir(dir.path().join("made")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_pipe_a_folder_and_an_endless_file_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::below(dir.path()).unwrap();
+        rustix::fs::mknodat(CWD, dir.path().join("fifo"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        File::create(dir.path().join("large")).unwrap().set_len(LARGEST + 1).unwrap();
+        for path in ["/fifo", "/folder", "/large"] {
+            assert!(files.read(Path::new(path)).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
     ApiAccess, BootstrapError, Bootstrapper, Changed, Cmd, Condition, Drain, ExecError, KubernetesState,
-    Machine, Member, Power,
+    Machine, Member, Membership, Power,
 };
 use flotilla_engine::{Cluster, Node};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
@@ -166,9 +166,14 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(outcome)
     }
 
-    async fn has_joined(&self, machine: &dyn Machine) -> bool {
-        let has = async |path| matches!(machine.exec().get(path).await, Ok(Some(_)));
-        has(ADMIN).await || has(JOINED).await
+    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError> {
+        let has = async |path| match machine.state().power {
+            Power::On => Ok::<_, ExecError>(machine.exec().get(path).await?.is_some()),
+            Power::Off => Ok(machine.read_disk(path).is_ok_and(|file| file.is_some())),
+        };
+        let unreadable = |error| in_node("look for marks", machine)(error);
+        let is_member = has(ADMIN).await.map_err(unreadable)? || has(JOINED).await.map_err(unreadable)?;
+        Ok(if is_member { Membership::Member } else { Membership::None })
     }
 
     async fn listed(&self, cluster: &Cluster, _: &dyn Machine) -> Option<BTreeSet<String>> {

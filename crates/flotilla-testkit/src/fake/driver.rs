@@ -65,6 +65,13 @@ impl FakeDriver {
         self.host().power_off(&(cluster.clone(), node.clone()));
     }
 
+    /// Lets every reading of a file in a machine fail.
+    pub fn break_file(&self, cluster: &ClusterName, node: &NodeName, path: &str) {
+        if let Some(machine) = self.host().machines.get(&(cluster.clone(), node.clone())) {
+            machine.break_file(path);
+        }
+    }
+
     /// Takes something of what the machine was given.
     pub fn damage(&self, cluster: &ClusterName, node: &NodeName) {
         if let Some(machine) = self.host().machines.get_mut(&(cluster.clone(), node.clone())) {

@@ -1,6 +1,6 @@
 //! A machine made of a map of files and a script of answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,6 +26,8 @@ pub struct FakeMachine {
 #[derive(Debug)]
 struct Inside {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Files that no reading of succeeds.
+    unreadable: Mutex<BTreeSet<String>>,
     /// The first whose key is in a command's words is taken from the script and is the answer.
     script: Mutex<Vec<(&'static str, Answer)>>,
     calls: Calls,
@@ -41,8 +43,12 @@ impl FakeMachine {
 
     /// The same under another name, without files.
     pub fn named(name: NodeName, script: &[(&'static str, Answer)]) -> Self {
-        let inside =
-            Inside { files: Mutex::default(), script: Mutex::new(script.to_vec()), calls: Calls::default() };
+        let inside = Inside {
+            files: Mutex::default(),
+            unreadable: Mutex::default(),
+            script: Mutex::new(script.to_vec()),
+            calls: Calls::default(),
+        };
         let state = MachineState { power: Power::On, whole: true };
         Self { name, state, inside: Arc::new(inside) }
     }
@@ -60,6 +66,26 @@ impl FakeMachine {
     /// Where faults are asked for.
     pub fn calls(&self) -> &Calls {
         &self.inside.calls
+    }
+
+    /// The same machine, turned off.
+    #[must_use]
+    pub fn off(&self) -> Self {
+        Self { state: MachineState { power: Power::Off, whole: false }, ..self.clone() }
+    }
+
+    /// Writes a file, whether the machine is on or off.
+    pub fn put_file(&self, path: &str, bytes: &[u8]) {
+        self.files().insert(path.to_owned(), bytes.to_vec());
+    }
+
+    /// Lets every reading of a file fail.
+    pub fn break_file(&self, path: &str) {
+        self.unreadable().insert(path.to_owned());
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.inside.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loses what is in memory only.
@@ -102,6 +128,13 @@ impl Machine for FakeMachine {
     fn exec(&self) -> &dyn Exec {
         self
     }
+
+    fn read_disk(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        if self.unreadable().contains(path) {
+            return Err(io::Error::other("the disk is broken"));
+        }
+        Ok(self.files().get(path).cloned())
+    }
 }
 
 #[async_trait]
@@ -136,7 +169,7 @@ impl Exec for FakeMachine {
 
     async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
         self.require_power()?;
-        Ok(self.files().get(path).cloned())
+        self.read_disk(path).map_err(|error| self.file_error("read", path, error))
     }
 
     async fn copy_in(&self, mut source: File, path: &str, mode: u32) -> Result<(), ExecError> {

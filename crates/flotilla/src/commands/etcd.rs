@@ -44,7 +44,8 @@ pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPl
         let mut found = Vec::new();
         for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
             if let Some(machine) = machines.remove(&node.spec.name) {
-                let joined = engine.bootstrapper.has_joined(machine.as_ref()).await;
+                let joined =
+                    engine.bootstrapper.has_joined(machine.as_ref()).await.map_err(EngineError::from)?;
                 found.push(ControlPlane { node, machine, joined });
             }
         }

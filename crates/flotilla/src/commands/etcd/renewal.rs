@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flotilla_engine::event::{Outcome, Step};
-use flotilla_engine::port::{Cmd, Machine, Power};
+use flotilla_engine::port::{Cmd, Machine, Membership, Power};
 use flotilla_engine::store::Renewal;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{Snapshot, Source};
@@ -45,7 +45,7 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
         for node in cluster.spec.control_planes() {
             let machine = machine_of(node).filter(|machine| machine.state().power == Power::Off);
             let Some(machine) = machine else { continue };
-            let has_data = engine.bootstrapper.has_joined(machine.as_ref()).await;
+            let has_data = engine.bootstrapper.membership(machine.as_ref()).await? != Membership::None;
             if node.power == WantedPower::Stopped && !has_data {
                 continue;
             }
