@@ -1,6 +1,6 @@
 //! What can keep a cluster from its spec.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flotilla_linux::filelock::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
@@ -61,8 +61,21 @@ pub enum EngineError {
     Busy { cluster: ClusterName, holder: Option<Holder> },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
-    #[error("the state of cluster {cluster} cannot be read")]
-    Damaged { cluster: ClusterName, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("cannot read the state of cluster {cluster}: {} is damaged", path.display())]
+    Damaged {
+        cluster: ClusterName,
+        path: PathBuf,
+        /// The state before the last change, if that is kept.
+        backup: Option<PathBuf>,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error(
+        "{} was written by a newer flotilla: it has schema version {version}, this flotilla knows {newest} and older",
+        path.display()
+    )]
+    Newer { cluster: ClusterName, path: PathBuf, version: u64, newest: u64 },
+    #[error("the address ranges of cluster {cluster} are unknown: its state cannot be read")]
+    RangesUnknown { cluster: ClusterName },
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
@@ -136,7 +149,8 @@ impl Explain for EngineError {
                 ("HOST_PERMISSION", 37)
             }
             Self::Io { .. } | Self::Lock(_) => ("HOST_IO", 30),
-            Self::Damaged { .. } => ("HOST_STATE_DAMAGED", 38),
+            Self::Damaged { .. } | Self::RangesUnknown { .. } => ("HOST_STATE_DAMAGED", 38),
+            Self::Newer { .. } => ("HOST_STATE_NEWER", 38),
             Self::Driver(DriverError::Failed { code, .. }) => return *code,
             Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
@@ -183,10 +197,14 @@ impl Explain for EngineError {
             Self::Majority { .. } => vec![FORCED.into()],
             Self::MajorityUnknown { cluster } => vec![bring_back(cluster), FORCED.into()],
             Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
-            Self::Damaged { cluster, .. } => {
-                let flag = profile_flag(cluster);
-                vec![format!("`flotilla delete{flag}` removes what belongs to it all the same")]
+            Self::Damaged { path, backup, .. } => repair(path, backup.as_deref()),
+            Self::Newer { cluster, .. } => {
+                vec![format!("upgrade flotilla; nothing of cluster {cluster} was changed")]
             }
+            Self::RangesUnknown { cluster } => vec![format!(
+                "repair cluster {cluster} (`flotilla status -p {cluster}` says what is wrong), or choose ranges that it \
+                 does not use with --subnet and --pod-subnet"
+            )],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![
                 "see why with `flotilla logs`; the same command again goes on from where it is".into(),
@@ -221,6 +239,21 @@ const FORCED: &str = "--force does it; without a majority of etcd's members the 
 
 fn bring_back(cluster: &ClusterName) -> String {
     format!("`flotilla start{}` brings back control planes that are down", profile_flag(cluster))
+}
+
+/// Nothing here may cost data: what the nodes hold is there, and what is missing is a small file.
+fn repair(path: &Path, backup: Option<&Path>) -> Vec<String> {
+    let folder = path.parent().unwrap_or(path).display();
+    let intact = format!("nodes that run go on, and what nodes hold is still in {folder}/nodes");
+    let cure = match backup {
+        Some(backup) => format!(
+            "put the state before the last change in its place: `cp {} {}`",
+            backup.display(),
+            path.display()
+        ),
+        None => format!("repair {} by hand, or put back a copy of it", path.display()),
+    };
+    vec![intact, cure]
 }
 
 const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };

@@ -1,5 +1,7 @@
 //! The state folder's clusters: what cannot be observed.
-//! `clusters/NAME/{cluster.yaml,state.json,renewal.json,lock,nodes/}`.
+//! `clusters/NAME/{state.json,state.json.bak,renewal.json,lock,nodes/}`.
+
+mod record;
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flotilla_linux::filelock::{FileLock, Holder};
 use flotilla_linux::host::Cancel;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName};
+use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +18,16 @@ use crate::cluster::{Cluster, HandedOut};
 use crate::error::EngineError;
 use crate::port::Changed;
 
-const SPEC: &str = "cluster.yaml";
+use record::Unreadable;
+
+pub use record::SCHEMA_VERSION;
+
 const STATE: &str = "state.json";
+/// The state before the last change: what a person can put back if the other is damaged.
+const BACKUP: &str = "state.json.bak";
+/// Version 1 kept the spec in a file of its own.
+const SPEC: &str = "cluster.yaml";
+const NODES: &str = "nodes";
 const RENEWAL: &str = "renewal.json";
 const LOCK: &str = "lock";
 
@@ -38,6 +48,15 @@ pub struct Renewal {
     pub data: String,
     /// Else the command was killed.
     pub finished: bool,
+}
+
+/// The address ranges that the clusters here were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// Each with its user.
+    pub taken: Vec<(Ipv4Net, String)>,
+    /// Clusters whose state is damaged so far that their ranges cannot be found in it.
+    pub unknown: Vec<ClusterName>,
 }
 
 /// What to do while another command changes the cluster.
@@ -75,34 +94,60 @@ impl ClusterStore {
         Ok(names)
     }
 
-    /// A cluster as it was saved; none if it never was.
+    /// A cluster as it was saved; none if it never was. A state of a newer flotilla is [`EngineError::Newer`], one that
+    /// cannot be understood, or is missing beside nodes that have data, [`EngineError::Damaged`].
     pub fn load(&self, name: &ClusterName) -> Result<Option<Cluster>, EngineError> {
-        let (Some(spec), Some(state)) = (self.read(name, SPEC)?, self.read(name, STATE)?) else {
-            return Ok(None);
+        let (state, spec) = (self.read(name, STATE)?, self.read(name, SPEC)?);
+        let Some(state) = state else {
+            return self.missing(name, STATE);
         };
-        let damaged = |source: Box<dyn std::error::Error + Send + Sync>| EngineError::Damaged {
-            cluster: name.clone(),
-            source,
+        let read = record::read(&state, spec.as_deref());
+        let Some(mut cluster) = read.map_err(|unreadable| self.unreadable(name, STATE, unreadable))? else {
+            return self.missing(name, SPEC);
         };
-        let spec = ClusterSpec::from_yaml(&spec).map_err(|error| damaged(Box::new(error)))?;
-        let handed_out: HandedOut = serde_json::from_str(&state).map_err(|error| damaged(Box::new(error)))?;
-        if spec.name != *name {
-            return Err(damaged(format!("{SPEC} is that of cluster {}", spec.name).into()));
+        if cluster.spec.name != *name {
+            let why = format!("it is the state of cluster {}", cluster.spec.name);
+            return Err(self.unreadable(name, STATE, Unreadable::Damaged(why.into())));
         }
-        Ok(Some(Cluster { spec, handed_out }))
+        // Version 1 wrote two files: cut off between them, a node may have no number. Where none is left it stays so.
+        let _ = cluster.hand_out();
+        Ok(Some(cluster))
+    }
+
+    /// A cluster of which a file is missing was never saved, unless it has nodes.
+    fn missing(&self, name: &ClusterName, file: &str) -> Result<Option<Cluster>, EngineError> {
+        let nodes = self.folder(name).join(NODES);
+        match fs::read_dir(nodes).ok().and_then(|mut nodes| nodes.next()) {
+            None => Ok(None),
+            Some(_) => Err(self.unreadable(name, file, Unreadable::Damaged("it is missing".into()))),
+        }
+    }
+
+    fn unreadable(&self, name: &ClusterName, file: &str, why: Unreadable) -> EngineError {
+        let (cluster, folder) = (name.clone(), self.folder(name));
+        let path = folder.join(file);
+        match why {
+            Unreadable::Newer(version) => {
+                EngineError::Newer { cluster, path, version, newest: SCHEMA_VERSION }
+            }
+            Unreadable::Damaged(source) => {
+                let backup = Some(folder.join(BACKUP)).filter(|backup| file == STATE && backup.exists());
+                EngineError::Damaged { cluster, path, backup, source }
+            }
+        }
     }
 
     /// The last renewal of a cluster's etcd; none if there never was one.
     pub fn renewal(&self, name: &ClusterName) -> Result<Option<Renewal>, EngineError> {
-        let damaged = |source| EngineError::Damaged { cluster: name.clone(), source: Box::new(source) };
         let text = self.read(name, RENEWAL)?;
-        text.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged)
+        let read = text.map(|text| record::parse(&text)).transpose();
+        read.map_err(|unreadable| self.unreadable(name, RENEWAL, unreadable))
     }
 
     pub fn save_renewal(&self, name: &ClusterName, renewal: &Renewal) -> Result<(), EngineError> {
         let path = self.make_folder(name)?.join(RENEWAL);
-        let text = serde_json::to_string_pretty(renewal).expect("it is plain data") + "\n";
-        write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))
+        write_whole(&path, record::versioned(renewal).as_bytes())
+            .map_err(|source| self.io("write", &path, source))
     }
 
     /// The other clusters here. One that cannot be read is left out.
@@ -111,16 +156,31 @@ impl ClusterStore {
         Ok(others.filter_map(|name| self.load(&name).ok().flatten()).collect())
     }
 
-    /// The ranges that were handed out to the clusters here, and to which.
-    pub fn ranges(&self, except: &ClusterName) -> Result<Vec<(Ipv4Net, String)>, EngineError> {
-        let others = self.others(except)?.into_iter();
-        Ok(others
-            .flat_map(|cluster| {
-                let whose = format!("the cluster {}", cluster.name());
-                let HandedOut { subnet, pod_subnet, .. } = cluster.handed_out;
-                [(subnet, whose.clone()), (pod_subnet, whose)]
-            })
-            .collect())
+    /// The ranges that were handed out to the clusters here. Of a cluster whose state cannot be read they are looked for in
+    /// what is left of its files.
+    pub fn ranges(&self, except: &ClusterName) -> Result<Ranges, EngineError> {
+        let mut ranges = Ranges::default();
+        for name in self.names()?.into_iter().filter(|name| name != except) {
+            let found = match self.load(&name) {
+                Ok(None) => continue,
+                Ok(Some(Cluster { handed_out: HandedOut { subnet, pod_subnet, .. }, .. })) => {
+                    vec![subnet, pod_subnet]
+                }
+                Err(_) => self.salvage(&name),
+            };
+            let whose = format!("the cluster {name}");
+            ranges.taken.extend(found.iter().map(|range| (*range, whose.clone())));
+            if found.is_empty() {
+                ranges.unknown.push(name);
+            }
+        }
+        Ok(ranges)
+    }
+
+    fn salvage(&self, name: &ClusterName) -> Vec<Ipv4Net> {
+        let folder = self.folder(name);
+        let texts = [STATE, BACKUP, SPEC].map(|file| fs::read(folder.join(file)).unwrap_or_default());
+        record::salvage(&String::from_utf8_lossy(&texts.join(&b'\n')))
     }
 
     /// Keeps other commands from handing out ranges, for as long as what it gives is held.
@@ -139,15 +199,21 @@ impl ClusterStore {
         self.load(name)?.ok_or_else(|| EngineError::NoCluster(name.clone()))
     }
 
+    /// One file and one rename: whatever cuts it off, the cluster is the old one or the new one.
     pub fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let folder = self.make_folder(cluster.name())?;
-        let state = serde_json::to_string_pretty(&cluster.handed_out).expect("it is plain data");
-        // The state first: a spec without one is no cluster yet.
-        for (name, text) in [(STATE, state + "\n"), (SPEC, cluster.spec.to_yaml())] {
-            let path = folder.join(name);
-            write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))?;
+        let (path, text) = (folder.join(STATE), record::write(cluster));
+        let before = fs::read(&path).ok().filter(|before| *before != text.as_bytes());
+        if let Some(before) = before {
+            let backup = folder.join(BACKUP);
+            write_whole(&backup, &before).map_err(|source| self.io("write", &backup, source))?;
         }
-        Ok(())
+        write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))?;
+        let spec = folder.join(SPEC);
+        match fs::remove_file(&spec) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|source| self.io("remove", &spec, source)),
+        }
     }
 
     /// Removes the cluster's folder, its lock last: as long as that is there, nobody else comes in, and who waits for

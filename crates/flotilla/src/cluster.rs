@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flotilla_drivers::native::Native;
 use flotilla_engine::converge::{Engine, Wait};
 use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
-use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
+use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, WhenBusy};
 use flotilla_engine::{Cluster, EngineError, Event, Node};
 use flotilla_kubeadm::Kubeadm;
 use flotilla_kubeadm::etcd::{Snapshot, Source};
@@ -128,11 +128,14 @@ impl<'a> Cx<'a> {
     }
 
     /// The address ranges that others on this host use.
-    pub(crate) fn subnets_in_use(&self) -> Result<Vec<(ipnet::Ipv4Net, String)>, Failure> {
+    pub(crate) fn subnets_in_use(&self) -> Result<Ranges, Failure> {
         let used = self.wait(self.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
         // Also those of clusters that are stopped, or are being made just now.
-        let handed_out = self.store.ranges(&self.name)?;
-        Ok(used.into_iter().map(|subnet| (subnet.range, subnet.user)).chain(handed_out).collect())
+        let Ranges { taken, mut unknown } = self.store.ranges(&self.name)?;
+        // The kernel knows those of a cluster that runs, whatever is left of its state.
+        unknown.retain(|name| !used.iter().any(|subnet| subnet.user == format!("the cluster {name}")));
+        let used = used.into_iter().map(|subnet| (subnet.range, subnet.user));
+        Ok(Ranges { taken: used.chain(taken).collect(), unknown })
     }
 
     /// Told before anything is touched.

@@ -80,7 +80,19 @@ fn failures() -> Vec<EngineError> {
         io_error(io::ErrorKind::NotFound),
         io_error(io::ErrorKind::StorageFull),
         io_error(io::ErrorKind::PermissionDenied),
-        EngineError::Damaged { cluster: demo(), source: "cut off".into() },
+        EngineError::Damaged {
+            cluster: demo(),
+            path: "/home/clusters/demo/state.json".into(),
+            backup: None,
+            source: "cut off".into(),
+        },
+        EngineError::Newer {
+            cluster: demo(),
+            path: "/home/clusters/demo/state.json".into(),
+            version: 3,
+            newest: 2,
+        },
+        EngineError::RangesUnknown { cluster: demo() },
         LockError::Open { path: "/a/lock".into(), source: io::ErrorKind::NotFound.into() }.into(),
         DriverError::Failed { what: "cannot make the network".into(), code, hints, source: None }.into(),
         DriverError::Exec(failed()).into(),
@@ -131,7 +143,9 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     30 HOST_IO: cannot write /a/file
     26 RSRC_DISK_FULL: cannot write /a/file
     37 HOST_PERMISSION: cannot write /a/file
-    38 HOST_STATE_DAMAGED: the state of cluster demo cannot be read
+    38 HOST_STATE_DAMAGED: cannot read the state of cluster demo: /home/clusters/demo/state.json is damaged
+    38 HOST_STATE_NEWER: /home/clusters/demo/state.json was written by a newer flotilla: it has schema version 3, this flotilla knows 2 and older
+    38 HOST_STATE_DAMAGED: the address ranges of cluster demo are unknown: its state cannot be read
     30 HOST_IO: cannot open the lock file /a/lock
     70 IF_NETWORK: cannot make the network
     80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status: 1
@@ -176,7 +190,10 @@ fn what_can_be_done_about_it_is_hinted() {
     MK_CONFLICT: `flotilla node add -p demo` changes it
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
     CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
-    HOST_STATE_DAMAGED: `flotilla delete -p demo` removes what belongs to it all the same
+    HOST_STATE_DAMAGED: nodes that run go on, and what nodes hold is still in /home/clusters/demo/nodes
+    HOST_STATE_DAMAGED: repair /home/clusters/demo/state.json by hand, or put back a copy of it
+    HOST_STATE_NEWER: upgrade flotilla; nothing of cluster demo was changed
+    HOST_STATE_DAMAGED: repair cluster demo (`flotilla status -p demo` says what is wrong), or choose ranges that it does not use with --subnet and --pod-subnet
     IF_NETWORK: look
     GUEST_START: see why with `flotilla logs --node demo`; the same command again tries again
     GUEST_START: see why with `flotilla logs`; the same command again tries again

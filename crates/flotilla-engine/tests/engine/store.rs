@@ -1,6 +1,6 @@
 //! What is kept of clusters on disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use flotilla_engine::port::Changed;
-use flotilla_engine::store::{ClusterLock, ClusterStore, Renewal, WhenBusy};
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, Renewal, WhenBusy};
+use flotilla_engine::{Cluster, EngineError, Explain, HandedOut};
 use flotilla_linux::filelock::Holder;
 use flotilla_linux::host::Cancel;
 use flotilla_spec::{NodeSpec, Role, WantedPower};
@@ -39,6 +39,32 @@ impl Kept {
 
     fn file(&self, name: &str) -> PathBuf {
         self.store.folder(self.cluster.name()).join(name)
+    }
+
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.file("")).unwrap().map(|file| file.unwrap().file_name());
+        files.map(|name| name.into_string().unwrap()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn ranges(&self) -> Ranges {
+        let HandedOut { subnet, pod_subnet, .. } = self.cluster.handed_out;
+        let taken = [subnet, pod_subnet].map(|range| (range, format!("the cluster {}", self.cluster.name())));
+        Ranges { taken: taken.into(), unknown: Vec::new() }
+    }
+
+    /// So that there is a state before the last change.
+    fn cluster_changes(&self) {
+        let mut changed = self.cluster.clone();
+        "example.test".clone_into(&mut changed.spec.network.dns_domain);
+        self.store.save(&changed).unwrap();
+    }
+
+    /// With what the first version wrote in the place of what this one writes.
+    fn of_version_1(spec: &str, state: &str) -> Self {
+        let kept = Self::saved();
+        fs::write(kept.file("cluster.yaml"), spec).unwrap();
+        fs::write(kept.file("state.json"), state).unwrap();
+        kept
     }
 
     fn load(&self) -> Result<Option<Cluster>, EngineError> {
@@ -94,9 +120,7 @@ const OLD_STATE: &str = r#"{
 
 #[test]
 fn a_cluster_of_the_first_version_is_one_that_can_grow() {
-    let kept = Kept::saved();
-    fs::write(kept.file("cluster.yaml"), OLD_SPEC).unwrap();
-    fs::write(kept.file("state.json"), OLD_STATE).unwrap();
+    let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
     let mut cluster = kept.load().unwrap().unwrap();
     let before: Vec<_> = cluster.nodes().collect();
     assert!(before.iter().all(|node| node.spec.power == WantedPower::Stopped), "{before:?}");
@@ -106,7 +130,102 @@ fn a_cluster_of_the_first_version_is_one_that_can_grow() {
     assert_eq!(after[..2], before);
     assert_eq!(after[2].address.to_string(), "10.213.0.4");
     kept.store.save(&cluster).unwrap();
+    assert_eq!(kept.load().unwrap().as_ref(), Some(&cluster));
+    assert_eq!(kept.files(), ["state.json", "state.json.bak"], "one file is the cluster");
+    // Cut off before the old file was removed.
+    fs::write(kept.file("cluster.yaml"), OLD_SPEC).unwrap();
     assert_eq!(kept.load().unwrap(), Some(cluster));
+}
+
+#[test]
+fn a_node_whose_number_a_killed_command_of_the_first_version_did_not_save_has_one() {
+    let without_a_number = OLD_STATE.replace(",\n    \"demo-m02\": 2", "");
+    assert_ne!(without_a_number, OLD_STATE);
+    let kept = Kept::of_version_1(OLD_SPEC, &without_a_number);
+    let cluster = kept.load().unwrap().unwrap();
+    let numbers: Vec<_> = cluster.nodes().map(|node| (node.spec.name.to_string(), node.number)).collect();
+    assert_eq!(numbers, [("demo".into(), 1), ("demo-m02".into(), 3)]);
+    assert_eq!(kept.load().unwrap(), Some(cluster), "and the same one every time");
+}
+
+/// Whatever was written of a save, the cluster is the one before or the one after, and every node has a number.
+#[test]
+fn a_save_that_is_cut_off_anywhere_leaves_the_old_cluster_or_the_new_one() {
+    let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
+    let files = |kept: &Kept| {
+        kept.files().into_iter().map(|file| (kept.file(&file), fs::read(kept.file(&file)).unwrap())).collect()
+    };
+    let before: BTreeMap<_, _> = files(&kept);
+    let old = kept.load().unwrap().unwrap();
+    let mut new = old.clone();
+    new.spec.nodes.push(NodeSpec::plain("demo-m03".parse().unwrap(), Role::Worker));
+    new.hand_out().unwrap();
+    kept.store.save(&new).unwrap();
+    let after: BTreeMap<_, _> = files(&kept);
+    let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let changed: Vec<_> = paths.into_iter().filter(|path| before.get(*path) != after.get(*path)).collect();
+    assert_eq!(changed.len(), 3, "the backup, the state, and the old spec that goes");
+    // In any order, as a disk may have it.
+    for some in 0..1_u8 << changed.len() {
+        for (bit, path) in changed.iter().enumerate() {
+            match if some & 1 << bit == 0 { before.get(*path) } else { after.get(*path) } {
+                Some(bytes) => fs::write(path, bytes).unwrap(),
+                None => drop(fs::remove_file(path)),
+            }
+        }
+        let spec_is_gone_alone = !kept.file("cluster.yaml").exists()
+            && fs::read(kept.file("state.json")).unwrap() == before[&kept.file("state.json")];
+        if spec_is_gone_alone {
+            // The state is on the disk before the spec is removed.
+            continue;
+        }
+        let found = kept.load().unwrap().unwrap();
+        assert!(found == old || found == new, "{found:?}");
+        assert_eq!(found.nodes().count(), found.spec.nodes.len());
+    }
+}
+
+#[test]
+fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
+    let kept = Kept::saved();
+    let newer = fs::read_to_string(kept.file("state.json"))
+        .unwrap()
+        .replace("\"schemaVersion\": 2", "\"schemaVersion\": 3,\n  \"more\": {\"than\": \"we know\"}");
+    fs::write(kept.file("state.json"), &newer).unwrap();
+    let error = kept.load().unwrap_err();
+    assert!(matches!(error, EngineError::Newer { version: 3, newest: 2, .. }), "{error:?}");
+    assert_eq!(error.code().name, "HOST_STATE_NEWER");
+    assert!(error.to_string().contains(&kept.file("state.json").display().to_string()), "{error}");
+    assert_eq!(error.hints(), ["upgrade flotilla; nothing of cluster demo was changed"]);
+    assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
+    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 3}"#).unwrap();
+    let error = kept.store.renewal(kept.cluster.name()).unwrap_err();
+    assert!(matches!(error, EngineError::Newer { version: 3, .. }), "{error:?}");
+    // Others must not get its ranges.
+    let ranges = kept.store.ranges(&"other".parse().unwrap()).unwrap();
+    assert_eq!(ranges, kept.ranges());
+}
+
+#[test]
+fn the_ranges_of_a_cluster_that_cannot_be_read_stay_reserved_as_long_as_anything_names_them() {
+    let other = "other".parse().unwrap();
+    let kept = Kept::saved();
+    kept.cluster_changes();
+    assert_eq!(kept.store.ranges(&other).unwrap(), kept.ranges());
+    assert_eq!(kept.store.ranges(kept.cluster.name()).unwrap(), Ranges::default());
+    let state = fs::read(kept.file("state.json")).unwrap();
+    // Cut off, but behind the ranges; then all of it is gone, and the state before the last change has them.
+    for left in [&state[..state.len() / 2], b""] {
+        fs::write(kept.file("state.json"), left).unwrap();
+        assert!(kept.load().is_err());
+        assert_eq!(kept.store.ranges(&other).unwrap(), kept.ranges());
+    }
+    fs::remove_file(kept.file("state.json.bak")).unwrap();
+    let unknown = Ranges { taken: Vec::new(), unknown: vec![kept.cluster.name().clone()] };
+    assert_eq!(kept.store.ranges(&other).unwrap(), unknown);
+    fs::write(kept.file("cluster.yaml"), "network:\n  subnet: 10.213.0.0/24\n  podSubnet: 10.244.0.0/16\n")
+        .unwrap();
+    assert_eq!(kept.store.ranges(&other).unwrap(), kept.ranges());
 }
 
 #[test]
@@ -120,9 +239,7 @@ fn a_saved_cluster_is_loaded_as_it_was() {
     kept.cluster.handed_out.adding.insert("demo".parse().unwrap());
     kept.store.save(&kept.cluster).unwrap();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
-    let files: BTreeSet<_> =
-        fs::read_dir(kept.file("")).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert_eq!(files, BTreeSet::from(["cluster.yaml".into(), "state.json".into()]), "nothing unfinished");
+    assert_eq!(kept.files(), ["state.json", "state.json.bak"], "nothing unfinished");
 }
 
 #[test]
@@ -132,7 +249,8 @@ fn what_is_kept_is_for_its_owner_only() {
         let mode = fs::metadata(kept.root.path().join(folder)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{folder}");
     }
-    for file in ["cluster.yaml", "state.json"] {
+    kept.cluster_changes();
+    for file in ["state.json", "state.json.bak"] {
         assert_eq!(fs::metadata(kept.file(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
     }
 }
@@ -148,11 +266,17 @@ fn a_cluster_that_was_never_saved_is_none() {
 }
 
 #[test]
-fn a_cluster_half_of_which_was_saved_is_none() {
+fn a_cluster_half_of_which_was_saved_is_none_unless_it_has_nodes() {
     for lost in ["cluster.yaml", "state.json"] {
-        let kept = Kept::saved();
+        let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
         fs::remove_file(kept.file(lost)).unwrap();
         assert_eq!(kept.load().unwrap(), None, "without {lost}");
+        fs::create_dir_all(kept.file("nodes")).unwrap();
+        assert_eq!(kept.load().unwrap(), None, "without {lost}");
+        fs::create_dir_all(kept.file("nodes/demo")).unwrap();
+        let error = kept.load().unwrap_err();
+        assert!(matches!(error, EngineError::Damaged { .. }), "without {lost}: {error:?}");
+        assert!(error.to_string().contains(&kept.file(lost).display().to_string()), "{error}");
     }
 }
 
@@ -164,28 +288,52 @@ fn a_folder_that_only_has_a_lock_is_no_cluster() {
 }
 
 #[test]
-fn a_damaged_file_is_told_with_what_is_wrong() {
+fn a_damaged_state_is_told_with_what_is_wrong_and_nothing_proposes_to_delete_it() {
     let state = "{\"subnet\": \"10.213.0.0/24\", \"podSubnet\": \"10.244.0.0/16\", \"nodes\": {}, \
                  \"bundle\": \"\", \"more\": 1}";
     let name =
         "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: other\nkubernetesVersion: v1.37.1\nnodes: []\n";
-    let told =
-        [("cluster.yaml", ""), ("cluster.yaml", name), ("state.json", "{\"sub"), ("state.json", state)].map(
-            |(file, text)| {
-                let kept = Kept::saved();
-                fs::write(kept.file(file), text).unwrap();
-                let error = kept.load().unwrap_err();
-                assert!(matches!(error, EngineError::Damaged { .. }), "{error:?}");
-                assert_eq!(error.to_string(), "the state of cluster demo cannot be read");
-                std::error::Error::source(&error).unwrap().to_string()
-            },
-        );
-    insta::assert_snapshot!(told.join("\n"), @"
-    line 1, column 1 (``): unexpected end of file
-    cluster.yaml is that of cluster other
+    let version = r#"{"schemaVersion": "two"}"#;
+    let told = [
+        ("", OLD_STATE),
+        (name, OLD_STATE),
+        (OLD_SPEC, "{\"sub"),
+        (OLD_SPEC, state),
+        (OLD_SPEC, version),
+        (OLD_SPEC, r#"{"schemaVersion": 2}"#),
+    ]
+    .map(|(spec, state)| {
+        let kept = Kept::of_version_1(spec, state);
+        let error = kept.load().unwrap_err();
+        assert!(matches!(error, EngineError::Damaged { .. }), "{error:?}");
+        let path = kept.file("state.json").display().to_string();
+        assert_eq!(error.to_string(), format!("cannot read the state of cluster demo: {path} is damaged"));
+        let hints = error.hints().join("; ");
+        assert!(!hints.contains("delete") && hints.contains(&path), "{hints}");
+        std::error::Error::source(&error).unwrap().to_string()
+    });
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    cluster.yaml: line 1, column 1 (``): unexpected end of file
+    it is the state of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `bundle`, `bundles`, `cni` at line 1 column 91
-    ");
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `bundle`, `bundles`, `cni`
+    `schemaVersion` is "two"
+    it has no `spec`
+    "#);
+}
+
+#[test]
+fn the_hint_for_a_damaged_state_brings_the_state_before_the_last_change_back() {
+    let kept = Kept::saved();
+    kept.cluster_changes();
+    // What is the same is no change.
+    kept.store.save(&kept.store.get(kept.cluster.name()).unwrap()).unwrap();
+    fs::write(kept.file("state.json"), "").unwrap();
+    let hint = kept.load().unwrap_err().hints().pop().unwrap();
+    let command = hint.split('`').nth(1).unwrap();
+    let [_, from, to] = command.split(' ').collect::<Vec<_>>()[..] else { panic!("{command}") };
+    fs::copy(from, to).unwrap();
+    assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
 }
 
 #[test]
@@ -228,6 +376,9 @@ fn a_renewal_is_remembered_for_as_long_as_the_cluster_is() {
         kept.store.save_renewal(name, &renewal).unwrap();
         assert_eq!(kept.store.renewal(name).unwrap().as_ref(), Some(&renewal));
     }
+    // As the first version wrote it.
+    fs::write(kept.file("renewal.json"), r#"{"node": "demo", "data": "4711", "finished": true}"#).unwrap();
+    assert_eq!(kept.store.renewal(name).unwrap().as_ref(), Some(&renewal));
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     fs::write(kept.file("renewal.json"), "{}").unwrap();
     assert!(matches!(kept.store.renewal(name), Err(EngineError::Damaged { .. })));
@@ -248,7 +399,7 @@ fn a_removed_cluster_leaves_others_alone() {
 #[test]
 fn a_damaged_cluster_can_be_removed() {
     let kept = Kept::saved();
-    fs::write(kept.file("cluster.yaml"), "").unwrap();
+    fs::write(kept.file("state.json"), "").unwrap();
     assert_eq!(kept.store.remove(kept.cluster.name()).unwrap(), Changed::Yes);
     assert_eq!(kept.load().unwrap(), None);
 }

@@ -12,6 +12,7 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::port::{Changed, Severity};
+use flotilla_engine::store::Ranges;
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_kubeadm::flannel_manifest;
 use flotilla_spec::error::SpecError;
@@ -156,7 +157,7 @@ fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
 /// bundles that are not there. Told before anything is built. Changes nothing.
 pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    let mut problems = spec.network.taken(&cx.subnets_in_use()?);
+    let mut problems = spec.network.taken(&cx.subnets_in_use()?.taken);
     problems.extend(prepare::version_problem(&shelf, spec)?);
     problems.extend(prepare::bundle_problems(&shelf, spec, spec.nodes.iter())?);
     match with_ranges(cx, spec.clone(), String::new())? {
@@ -178,8 +179,15 @@ fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Fa
 
 /// A cluster whose nodes have no addresses yet, or what is not free any more.
 fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Cluster, SpecError>, Failure> {
-    let others: Vec<_> = cx.subnets_in_use()?.into_iter().map(|(range, _)| range).collect();
+    let Ranges { taken, unknown } = cx.subnets_in_use()?;
+    let others: Vec<_> = taken.into_iter().map(|(range, _)| range).collect();
     let network = &spec.network;
+    // One that nobody knows could be chosen a second time.
+    if let Some(cluster) = unknown.into_iter().next()
+        && (network.subnet.is_none() || network.pod_subnet.is_none())
+    {
+        return Err(EngineError::RangesUnknown { cluster }.into());
+    }
     let none_left = |what: &str| Ok(Err(SpecError::NoFreeRange { what: what.to_owned() }));
     let Some(subnet) = network.subnet.or_else(|| network.choose_subnet(&others)) else {
         return none_left("nodes");

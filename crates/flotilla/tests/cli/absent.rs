@@ -113,12 +113,59 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
 
 /// A home with a cluster whose file has been cut off.
 fn damaged_home() -> Home {
+    home_with_state("{")
+}
+
+/// A home with a cluster `broken` that has this state.
+fn home_with_state(state: &str) -> Home {
     let home = home();
     let folder = home.state().join("clusters/broken");
     fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("cluster.yaml"), "apiVersion: flotilla.dev/v1\nkind: Clus").expect("a file");
-    fs::write(folder.join("state.json"), "{").expect("a file");
+    fs::write(folder.join("state.json"), state).expect("a file");
     home
+}
+
+#[test]
+fn a_cluster_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
+    if !may_be_root() {
+        return;
+    }
+    let state =
+        r#"{"schemaVersion": 1000, "subnet": "10.213.0.0/24", "podSubnet": "10.244.0.0/16", "new": {}}"#;
+    let home = home_with_state(state);
+    let before = home.files();
+    assert_snapshot!(home.run(["status", "-p", "broken"]), @"
+    status: 38
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: it has schema version 1000, this flotilla knows 2 and older
+    hint: upgrade flotilla; nothing of cluster broken was changed
+    ");
+    for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
+        let ran = home.run([command, "-p", "broken"]);
+        assert_eq!(ran.status, 38, "{command} {ran}");
+    }
+    assert_eq!(home.files(), before);
+    // Its ranges are not handed out to others.
+    let taken = ["--subnet", "10.213.0.0/24", "--pod-subnet", "10.245.0.0/16"];
+    let ran = home.run(["start", "--dry-run", "--force", "-p", "new"].iter().chain(&taken));
+    assert!(ran.stderr.contains("10.213.0.0/24 overlaps the cluster broken"), "{ran}");
+}
+
+#[test]
+fn ranges_that_nobody_knows_are_not_handed_out_a_second_time() {
+    if !may_be_root() {
+        return;
+    }
+    let home = damaged_home();
+    let start = ["start", "--dry-run", "--force", "-p", "new"];
+    let ran = home.run(start);
+    let told = "error[HOST_STATE_DAMAGED]: the address ranges of cluster broken are unknown: its state cannot be read\n\
+        hint: repair cluster broken (`flotilla status -p broken` says what is wrong), or choose ranges that it does not \
+        use with --subnet and --pod-subnet\n";
+    assert!(ran.status == 38 && ran.stderr.ends_with(told), "{ran}");
+    let chosen = ["--subnet", "10.213.99.0/24", "--pod-subnet", "10.253.0.0/16"];
+    assert_eq!(home.run(start.iter().chain(&chosen)).status, 0);
 }
 
 #[test]
@@ -128,14 +175,15 @@ fn a_damaged_cluster_is_told_and_left_alone() {
     }
     let home = damaged_home();
     let before = home.files();
-    assert_snapshot!(home.run(["status", "-p", "broken"]), @r#"
+    assert_snapshot!(home.run(["status", "-p", "broken"]), @"
     status: 38
     ----- stdout -----
     ----- stderr -----
-    error[HOST_STATE_DAMAGED]: the state of cluster broken cannot be read
-      caused by: line 2, column 7 (`kind: Clus`): "Clus" is not a kind this flotilla knows, it wants "Cluster"
-    hint: `flotilla delete -p broken` removes what belongs to it all the same
-    "#);
+    error[HOST_STATE_DAMAGED]: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged
+      caused by: EOF while parsing an object at line 1 column 1
+    hint: nodes that run go on, and what nodes hold is still in [HOME]/flotilla/clusters/broken/nodes
+    hint: repair [HOME]/flotilla/clusters/broken/state.json by hand, or put back a copy of it
+    ");
     for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
         let ran = home.run([command, "-p", "broken"]);
         assert_eq!(ran.status, 38, "{command} {ran}");

@@ -1,7 +1,5 @@
 //! `node update` of a cluster that does not run.
 
-use std::fs;
-
 use flotilla_testkit::Home;
 use insta::assert_snapshot;
 
@@ -22,8 +20,9 @@ fn fleet() -> Option<Home> {
     home_with(NODES, &["demo", "demo-m02"])
 }
 
+/// The cluster as it is kept.
 fn file(home: &Home) -> String {
-    fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).expect("the file of the cluster")
+    home.run(["export", "-p", "demo"]).success().stdout
 }
 
 fn update(home: &Home, args: &[&str]) -> flotilla_testkit::Ran {

@@ -31,17 +31,16 @@ fn delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster() {
 #[ignore = "needs root and a bundle"]
 fn delete_needs_no_more_than_the_name() {
     let (cluster, before) = cluster("damaged");
-    let damages: [(&str, &dyn Fn()); 4] = [
-        ("a spec that is garbage", &|| {
-            fs::write(cluster.state().join("cluster.yaml"), "\0{garbage").unwrap();
-        }),
+    let damages: [(&str, &dyn Fn()); 3] = [
         ("a missing state", &|| fs::remove_file(cluster.state().join("state.json")).unwrap()),
         ("a state that is garbage", &|| fs::write(cluster.state().join("state.json"), "[]").unwrap()),
         ("a state folder that is gone", &|| {
             // What runs in the node may make files while we remove others.
-            while cluster.state().exists() {
+            let removed = (0..1000).any(|_| {
                 drop(fs::remove_dir_all(cluster.state()));
-            }
+                !cluster.state().exists()
+            });
+            assert!(removed, "files are made faster than they can be removed");
         }),
     ];
     for (what, damage) in damages {

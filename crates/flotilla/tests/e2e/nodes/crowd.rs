@@ -11,8 +11,26 @@ const WORKERS: usize = 12;
 /// Of the host: six nodes use up what it usually is.
 const INOTIFY: &str = "/proc/sys/fs/inotify/max_user_instances";
 
+/// The host's limit as it is usually, and as it was when this ends, however it ends.
+struct UsualLimit(String);
+
+impl UsualLimit {
+    fn set() -> Self {
+        let before = fs::read_to_string(INOTIFY).unwrap();
+        fs::write(INOTIFY, "128").unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for UsualLimit {
+    fn drop(&mut self) {
+        // A panic here would hide why the test failed.
+        let _ = fs::write(INOTIFY, &self.0);
+    }
+}
+
 pub(super) fn run_on_every_node(cluster: &Cluster) {
-    fs::write(INOTIFY, "128").unwrap();
+    let _limit = UsualLimit::set();
     let name = &cluster.name;
     let text = format!(
         "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: {name}\nnodes:\n- memory: 2g\n- {{count: {WORKERS}, memory: 400m}}\n"

@@ -1,0 +1,146 @@
+//! The form in which a cluster is kept, and the forms of earlier versions.
+//!
+//! - 1: `state.json` without a version, and the spec beside it in `cluster.yaml`.
+//! - 2: all of it in `state.json`, with `schemaVersion` and `spec`.
+//!
+//! A flotilla that does not know a field would drop it with its next save. So none reads fields that it does not know, and
+//! a new field is a new version.
+
+use flotilla_spec::ClusterSpec;
+use ipnet::Ipv4Net;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::cluster::{Cluster, HandedOut};
+
+/// The version of what is written.
+pub const SCHEMA_VERSION: u64 = 2;
+
+const VERSION_KEY: &str = "schemaVersion";
+const SPEC_KEY: &str = "spec";
+
+/// Why something that was kept cannot be used.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// With the version that it has.
+    Newer(u64),
+    Damaged(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Unreadable {
+    fn from(error: E) -> Self {
+        Self::Damaged(Box::new(error))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned<'a, T> {
+    schema_version: u64,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+#[derive(Serialize)]
+struct State<'a> {
+    #[serde(flatten)]
+    handed_out: &'a HandedOut,
+    spec: &'a ClusterSpec,
+}
+
+/// Text with the version in it.
+pub(super) fn versioned<T: Serialize>(content: &T) -> String {
+    let versioned = Versioned { schema_version: SCHEMA_VERSION, content };
+    serde_json::to_string_pretty(&versioned).expect("it is plain data") + "\n"
+}
+
+pub(super) fn write(cluster: &Cluster) -> String {
+    versioned(&State { handed_out: &cluster.handed_out, spec: &cluster.spec })
+}
+
+/// Reads a cluster out of `state.json` and, for version 1, `cluster.yaml`; none if version 1 has no `cluster.yaml`.
+pub(super) fn read(state: &str, spec: Option<&str>) -> Result<Option<Cluster>, Unreadable> {
+    let mut fields = fields(state)?;
+    let spec = match (version(&fields)?, fields.remove(SPEC_KEY), spec) {
+        (1, None, None) => return Ok(None),
+        (1, None, Some(yaml)) => ClusterSpec::from_yaml(yaml)
+            .map_err(|error| Unreadable::Damaged(format!("cluster.yaml: {error}").into()))?,
+        (_, Some(spec), _) => serde_json::from_value(spec)?,
+        (_, None, _) => return Err(Unreadable::Damaged(format!("it has no `{SPEC_KEY}`").into())),
+    };
+    Ok(Some(Cluster { spec, handed_out: content(fields)? }))
+}
+
+/// Reads what [`versioned`] has written, or version 1 had without a version.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    let fields = fields(text)?;
+    version(&fields)?;
+    content(fields)
+}
+
+fn fields(text: &str) -> Result<Map<String, Value>, Unreadable> {
+    Ok(serde_json::from_str(text)?)
+}
+
+/// The version of what is read, if this flotilla knows it.
+fn version(fields: &Map<String, Value>) -> Result<u64, Unreadable> {
+    match fields.get(VERSION_KEY).map(|version| (version, version.as_u64())) {
+        None => Ok(1),
+        Some((_, Some(version @ 1..=SCHEMA_VERSION))) => Ok(version),
+        Some((_, Some(version))) if version > SCHEMA_VERSION => Err(Unreadable::Newer(version)),
+        Some((other, _)) => Err(Unreadable::Damaged(format!("`{VERSION_KEY}` is {other}").into())),
+    }
+}
+
+fn content<T: DeserializeOwned>(mut fields: Map<String, Value>) -> Result<T, Unreadable> {
+    fields.remove(VERSION_KEY);
+    Ok(serde_json::from_value(Value::Object(fields))?)
+}
+
+/// The nodes' and the pods' ranges in a text that may be cut off, garbled or of a newer version: what stands behind the
+/// names of these two fields, in JSON or YAML.
+pub(super) fn salvage(text: &str) -> Vec<Ipv4Net> {
+    let is_in_a_name = |char: char| char.is_ascii_alphanumeric();
+    let is_in_a_range = |char: char| char.is_ascii_digit() || ['.', '/'].contains(&char);
+    let mut found = Vec::new();
+    for name in ["subnet", "podSubnet"] {
+        for (at, _) in text.match_indices(name) {
+            if text[..at].ends_with(is_in_a_name) {
+                continue;
+            }
+            let value = text[at + name.len()..].trim_start_matches(['"', '\'', ':', ' ']);
+            // One that is cut off may be another range: `10.1.0.0/2` of `10.1.0.0/24`.
+            let Some(end) = value.find(|char| !is_in_a_range(char)) else { continue };
+            found.extend(value[..end].parse::<Ipv4Net>().ok().filter(|range| !found.contains(range)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_in_whatever_is_left_of_a_text() {
+        let of = |text: &str| salvage(text).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let whole =
+            r#"{"schemaVersion": 9, "subnet": "10.213.0.0/24", "podSubnet": "10.244.0.0/16", "x": 1}"#;
+        assert_eq!(of(whole), "10.213.0.0/24 10.244.0.0/16");
+        let cut = whole.find("6\", \"x").unwrap();
+        assert_eq!(of(&whole[..cut]), "10.213.0.0/24", "{}", &whole[..cut]);
+        assert_eq!(
+            of("network:\n  subnet: 10.1.0.0/24\n  podSubnet: '10.2.0.0/16'\n"),
+            "10.1.0.0/24 10.2.0.0/16"
+        );
+        assert_eq!(of("  serviceSubnet: 10.96.0.0/12\n"), "", "clusters share it");
+        assert_eq!(
+            of(r#"{"subnet": "10.213.0.0/24", "spec": {"network": {"subnet": "10.213.0.0/24"}}}"#),
+            "10.213.0.0/24"
+        );
+        for nothing in ["", "\0{garbage", "subnet", r#"{"subnet": 7, "podSubnet": "#] {
+            assert_eq!(of(nothing), "");
+        }
+    }
+}
