@@ -5,6 +5,7 @@
 
 pub mod apt;
 mod checkout;
+mod environment;
 mod go;
 mod pause;
 mod userland;
@@ -17,7 +18,9 @@ use flotilla_engine::event::Step;
 use flotilla_linux::host::{Cancel, Command};
 
 use crate::error::{Missing, Result};
+use crate::hash;
 use crate::part::Parts;
+use crate::platform::Platform;
 use crate::source::{Component, Kind, Provenance, Source, Workplace};
 
 pub(crate) use checkout::Checkout;
@@ -40,6 +43,10 @@ impl Clients {
 
 /// Raised when this code makes another part from the same inputs, so that kept ones are not taken for it.
 const REVISION: &str = "2";
+/// The same for the userland, which is made anew in seconds.
+const USERLAND_REVISION: &str = "3";
+/// What gcc links into every static program, beside what the program names.
+const STATIC_LIBRARIES: [&str; 4] = ["crt1.o", "libc.a", "libgcc.a", "libgcc_eh.a"];
 
 /// Builds with what the host has.
 #[derive(Debug)]
@@ -47,17 +54,27 @@ pub struct BuildSource {
     /// Where the clients keep what they download and compile.
     cache: PathBuf,
     clients: Clients,
+    platform: Platform,
     go_version: OnceLock<Option<String>>,
+    go_settings: OnceLock<Vec<(String, String)>>,
     gcc_version: OnceLock<Option<String>>,
+    static_libraries: OnceLock<Option<String>>,
 }
 
 impl BuildSource {
     pub fn new(cache: PathBuf, cancel: Cancel) -> Self {
+        Self::with_clients(cache, Clients { cancel, env: Vec::new() })
+    }
+
+    fn with_clients(cache: PathBuf, clients: Clients) -> Self {
         Self {
             cache,
-            clients: Clients { cancel, env: Vec::new() },
+            clients,
+            platform: Platform::of_host(),
             go_version: OnceLock::new(),
+            go_settings: OnceLock::new(),
             gcc_version: OnceLock::new(),
+            static_libraries: OnceLock::new(),
         }
     }
 
@@ -65,18 +82,37 @@ impl BuildSource {
         self.clients.command(program)
     }
 
-    fn first_line(&self, program: &str, args: &[&str]) -> Option<String> {
-        let output = self.command(program).args(args).current_dir("/").run().ok()?;
-        String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
-    }
-
     fn go_version(&self) -> Option<&str> {
-        self.go_version.get_or_init(|| self.first_line("go", &["env", "GOVERSION"])).as_deref()
+        let ask = || first_line(self.plain_go().args(["env", "GOVERSION"]));
+        self.go_version.get_or_init(ask).as_deref()
     }
 
     fn gcc_version(&self) -> Option<&str> {
-        self.gcc_version.get_or_init(|| self.first_line("gcc", &["-dumpfullversion"])).as_deref()
+        let ask = || first_line(self.compiler("gcc").arg("-dumpfullversion"));
+        self.gcc_version.get_or_init(ask).as_deref()
     }
+
+    /// Where gcc has a file that it links; none if it has no such file.
+    fn linked_file(&self, name: &str) -> Option<PathBuf> {
+        // An unknown file is printed as it was asked for, a known one with its path.
+        let path = first_line(self.compiler("gcc").arg(format!("-print-file-name={name}")));
+        path.filter(|path| path != name).map(PathBuf::from)
+    }
+
+    /// A checksum of the C library, so that a fixed one reaches the programs that have it inside.
+    fn static_libraries(&self) -> Option<&str> {
+        let sum = || {
+            let sums =
+                STATIC_LIBRARIES.iter().filter_map(|name| hash::of_file(&self.linked_file(name)?).ok());
+            Some(hash::of_bytes(sums.collect::<Vec<_>>().concat().as_bytes())[..16].to_owned())
+        };
+        self.static_libraries.get_or_init(sum).as_deref()
+    }
+}
+
+fn first_line(command: Command) -> Option<String> {
+    let output = command.current_dir("/").run().ok()?;
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }
 
 impl Source for BuildSource {
@@ -103,18 +139,13 @@ impl Source for BuildSource {
                 "there is no `gcc` in the PATH".into(),
                 "install a C compiler: apt-get install gcc libc6-dev",
             ),
-            // An unknown file is printed as it was asked for, a known one with its path.
-            Some(_)
-                if self
-                    .first_line("gcc", &["-print-file-name=libc.a"])
-                    .is_none_or(|file| file == "libc.a") =>
-            {
+            Some(_) if self.linked_file("libc.a").is_none() => {
                 lacks("there is no static C library".into(), "install it: apt-get install libc6-dev");
             }
             Some(_) => {}
         }
         for program in ["apt-get", "dpkg-deb"] {
-            if self.first_line(program, &["--version"]).is_none() {
+            if first_line(self.command(program).arg("--version")).is_none() {
                 lacks(
                     format!("there is no `{program}` in the PATH"),
                     "build on Debian, Ubuntu or another host with apt",
@@ -125,22 +156,31 @@ impl Source for BuildSource {
     }
 
     fn tools(&self, component: &Component) -> BTreeMap<String, String> {
+        let revision = match component.kind {
+            Kind::Userland(_) => USERLAND_REVISION,
+            _ => REVISION,
+        };
         let mut tools = BTreeMap::from([
             ("arch".to_owned(), std::env::consts::ARCH.to_owned()),
-            ("flotilla-build".to_owned(), REVISION.to_owned()),
+            ("flotilla-build".to_owned(), revision.to_owned()),
         ]);
         let mut add = |name: &str, version: Option<&str>| {
             tools.insert(name.to_owned(), version.unwrap_or("none").to_owned());
         };
-        match &component.kind {
+        let is_c = match &component.kind {
             Kind::Go { how, .. } | Kind::Checkout { how, .. } => {
                 add("go", self.go_version());
-                if how.cgo {
-                    add("gcc", self.gcc_version());
-                }
+                how.cgo
             }
-            Kind::Pause(_) => add("gcc", self.gcc_version()),
-            Kind::Userland(_) => {}
+            Kind::Pause(_) => true,
+            Kind::Userland(_) => {
+                add("packages", Some(&self.platform.to_string()));
+                false
+            }
+        };
+        if is_c {
+            add("gcc", self.gcc_version());
+            add("libc", self.static_libraries());
         }
         tools
     }
@@ -160,3 +200,6 @@ impl Source for BuildSource {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ pub mod lock;
 mod make;
 pub mod manifest;
 mod part;
+pub mod platform;
 pub mod recipe;
 mod rootfs;
 mod shelf;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::platform::Platform;
+
 /// `bundle/lock.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -86,9 +88,37 @@ pub struct Userland {
     pub terminals: Vec<String>,
     #[serde(skip_serializing)]
     pub seconds: u64,
-    /// Packages of the Debian release the lock was made on, by name.
+    /// The packages of each platform that was locked.
     #[serde(default)]
-    pub pin: Vec<DebPin>,
+    pub pins: Vec<DebPins>,
+}
+
+/// The packages of one platform: the same name and version is another file elsewhere.
+#[derive(Debug, Clone, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct DebPins {
+    /// `ID` of os-release, such as `debian`.
+    pub vendor: String,
+    /// `VERSION_CODENAME` of os-release, such as `bookworm`.
+    pub release: String,
+    /// As Debian calls it, such as `amd64`.
+    pub architecture: String,
+    pub packages: Vec<DebPin>,
+}
+
+impl DebPins {
+    pub fn platform(&self) -> Platform {
+        let Self { vendor, release, architecture, packages: _ } = self.clone();
+        Platform { vendor, release, architecture }
+    }
+}
+
+impl Userland {
+    /// The pins that apply on a platform; none where nobody has locked it.
+    pub fn pins_for(&self, platform: &Platform) -> Option<&[DebPin]> {
+        let set = self.pins.iter().find(|set| set.platform() == *platform)?;
+        Some(&set.packages)
+    }
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, PartialEq, Eq)]
@@ -318,13 +348,31 @@ mod tests {
     #[test]
     fn debian_pins_are_checksums_and_each_package_has_one() {
         let userland = compiled_in().userland;
-        let names: BTreeSet<&str> = userland.pin.iter().map(|pin| pin.name.as_str()).collect();
-        assert_eq!(names.len(), userland.pin.len(), "a package is pinned twice");
-        for package in &userland.packages {
-            assert!(names.contains(package.as_str()), "{package} is not pinned");
+        assert!(!userland.pins.is_empty());
+        for set in &userland.pins {
+            let names: BTreeSet<&str> = set.packages.iter().map(|pin| pin.name.as_str()).collect();
+            assert_eq!(names.len(), set.packages.len(), "a package is pinned twice");
+            for package in &userland.packages {
+                assert!(names.contains(package.as_str()), "{package} is not pinned");
+            }
+            for pin in &set.packages {
+                assert!(is_sha256(&pin.sha256) && !pin.version.is_empty(), "{pin:?}");
+            }
         }
-        for pin in &userland.pin {
-            assert!(is_sha256(&pin.sha256) && !pin.version.is_empty(), "{pin:?}");
+    }
+
+    #[test]
+    fn pins_apply_on_their_own_platform_only() {
+        let userland = compiled_in().userland;
+        let locked = userland.pins[0].platform();
+        assert_eq!(userland.pins_for(&locked), Some(userland.pins[0].packages.as_slice()));
+        let elsewhere = [
+            Platform { vendor: "ubuntu".into(), ..locked.clone() },
+            Platform { release: "noble".into(), ..locked.clone() },
+            Platform { architecture: "riscv64".into(), ..locked },
+        ];
+        for platform in elsewhere {
+            assert_eq!(userland.pins_for(&platform), None, "{platform}");
         }
     }
 }

@@ -26,8 +26,9 @@ pub(crate) const DATABASES: [&str; 2] =
 /// What only a running containerd needs and makes for itself.
 const RUNTIME_ONLY: [&str; 4] =
     ["io.containerd.grpc.v1.introspection", "io.containerd.content.v1.content/ingest", "tmpmounts", "opt"];
-/// containerd ends when its standard input does: whoever holds the other end is gone, or done.
-const SERVE: &str = "containerd --log-level=warn & c=$!; read -r _; kill $c; wait $c";
+/// containerd ends when its standard input does: whoever holds the other end is gone, or done. The modes of its folders
+/// are part of the digest, so they must not depend on the person's umask.
+const SERVE: &str = "umask 022; containerd --log-level=warn & c=$!; read -r _; kill $c; wait $c";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The folders that a store is made with.

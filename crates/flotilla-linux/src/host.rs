@@ -49,6 +49,8 @@ const LINES_IN_FLIGHT: usize = 256;
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
+    /// The variables of our own environment that it gets; all of them if none are named.
+    inherited: Option<Vec<OsString>>,
     env: Vec<(OsString, Option<OsString>)>,
     current_dir: Option<PathBuf>,
     root: Option<PathBuf>,
@@ -82,6 +84,7 @@ impl Command {
         Self {
             program: program.as_ref().to_owned(),
             args: Vec::new(),
+            inherited: None,
             env: Vec::new(),
             current_dir: None,
             root: None,
@@ -114,6 +117,13 @@ impl Command {
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    /// Gives the program only these variables of our own environment, beside those set by [`Command::env`].
+    #[must_use]
+    pub fn inherit_only(mut self, names: &[&str]) -> Self {
+        self.inherited = Some(names.iter().map(OsString::from).collect());
         self
     }
 
@@ -282,6 +292,11 @@ impl Command {
     fn to_std_inherited(&self) -> std::process::Command {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args);
+        if let Some(inherited) = &self.inherited {
+            for (name, _) in std::env::vars_os().filter(|(name, _)| !inherited.contains(name)) {
+                command.env_remove(name);
+            }
+        }
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),

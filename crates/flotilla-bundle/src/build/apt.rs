@@ -56,9 +56,11 @@ impl Apt {
         fs::write(&preferences, render_preferences(pins)).at("write", &preferences)?;
         self.forget_unpinned(pins)?;
         step.progress(0, None, Unit::Packages, "reading the package lists");
-        self.apt_get(["update"]).run()?;
+        // Without `--error-on`, an update that reaches nobody is a success.
+        let updated = self.apt_get(["update", "--error-on=any"]).run();
         let (mut done, mut total) = (0, None);
-        self.apt_get(["install", "--download-only", "--yes", "--no-install-recommends"])
+        let installed = self
+            .apt_get(["install", "--download-only", "--yes", "--no-install-recommends"])
             .args(packages)
             .stream(|line| {
                 total = total.or_else(|| newly_installed(&line.text));
@@ -67,7 +69,14 @@ impl Apt {
                     done += 1;
                     step.progress(done, total, Unit::Packages, package);
                 }
-            })?;
+            });
+        match (updated, installed) {
+            // Lists that cannot be read explain why something is not in them.
+            (Err(error), Err(_)) | (Ok(_), Err(error)) => return Err(error.into()),
+            // One of the host's sources may be stale and none of ours: it is enough that all packages were found.
+            (Err(error), Ok(_)) => step.warn(format!("apt-get update: {}", error.tail().join("; "))),
+            (Ok(_), Ok(_)) => {}
+        }
         self.archives()?.into_iter().map(|file| self.check(file, pins)).collect()
     }
 
@@ -168,4 +177,4 @@ pub(super) fn read_files<T>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

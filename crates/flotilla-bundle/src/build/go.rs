@@ -13,22 +13,6 @@ use crate::part::{Parts, check_recipe};
 use crate::recipe::{self, RecipeFile};
 use crate::source::{Component, Kind, Provenance, Workplace};
 
-/// Variables of the person's shell that would change what is built.
-const FOREIGN: [&str; 12] = [
-    "GOOS",
-    "GOARCH",
-    "GOAMD64",
-    "GOARM64",
-    "GOEXPERIMENT",
-    "GODEBUG",
-    "GO111MODULE",
-    "CGO_CFLAGS",
-    "CGO_CPPFLAGS",
-    "CGO_CXXFLAGS",
-    "CGO_LDFLAGS",
-    "GOGCCFLAGS",
-];
-
 impl BuildSource {
     pub(super) fn build_module(
         &self,
@@ -63,21 +47,6 @@ impl BuildSource {
             module: format!("{}@{}", how.module, component.version),
             sum: pin.sum.clone(),
         })
-    }
-
-    /// The host's `go`, with caches of our own: removing them frees all that building took.
-    pub(super) fn go(&self, folder: &Path, at: &Workplace<'_>) -> Command {
-        let go = self.command("go").current_dir(folder);
-        FOREIGN
-            .into_iter()
-            .fold(go, Command::env_remove)
-            .env("GOWORK", "off")
-            .env("GOFLAGS", "-modcacherw")
-            .env("GOMODCACHE", self.cache.join("go/mod"))
-            .env("GOCACHE", self.cache.join("go/build"))
-            .env("TMPDIR", at.scratch)
-            // The compiler's own memory: more of it saves a tenth of its time.
-            .env("GOGC", "400")
     }
 }
 
@@ -134,7 +103,12 @@ pub(super) fn compile(
         .args(&how.programs)
         .stream(|line| {
             compiled += 1;
-            step.progress(compiled.min(total), Some(total), Unit::Packages, line.text);
+            // A program comes after all its packages, and linking it takes longer than compiling it.
+            let detail = match how.programs.iter().find(|program| **program == line.text) {
+                Some(program) => format!("linking {program}"),
+                None => line.text,
+            };
+            step.progress(compiled.min(total), Some(total), Unit::Packages, detail);
         })?;
     for (from, to) in &how.rename {
         let (from, to) = (into.join(from), into.join(to));
@@ -195,11 +169,15 @@ pub(super) fn newest_language(components: &[Component]) -> String {
 
 /// Whether `go1.24.3` cannot build what asks for `1.26.0`.
 pub(super) fn older(have: &str, wanted: &str) -> bool {
-    numbers(have.trim_start_matches("go")) < numbers(wanted)
+    // Go built from its own source calls itself `devel go1.28-0123456`.
+    let have = have.rsplit_once("go").map_or(have, |(_, version)| version);
+    numbers(have) < numbers(wanted)
 }
 
+/// The numbers at the beginning: `1.27rc1` is 1.27, which is newer than every 1.26 and older than 1.27.0.
 fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').map_while(|part| part.parse().ok()).collect()
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    version[..end].split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]

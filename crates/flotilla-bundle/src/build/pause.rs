@@ -17,7 +17,7 @@ impl BuildSource {
         let files = recipe::pause();
         check_recipe(component, &files, &pause.recipe)?;
         recipe::write(&files, at.scratch)?;
-        self.command("gcc")
+        self.compiler("gcc")
             .args(["-static", "-Os", "-s", "-Wl,--build-id=none"])
             .arg(format!("-DVERSION=\"{}\"", component.version))
             .args(["-o".as_ref(), at.files.join("pause").as_os_str(), "pause.c".as_ref()])

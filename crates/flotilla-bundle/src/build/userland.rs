@@ -14,11 +14,17 @@ use super::apt::{self, Apt, Deb};
 use crate::elf;
 use crate::error::{At, BundleError, Result};
 use crate::lock::Userland;
+use crate::platform::Platform;
 use crate::source::{DebianPackage, Provenance, Workplace};
 use crate::unpack::{self, Unpack};
 
 /// Folders of packages that no program reads.
-const SKIPPED: [&str; 4] = ["usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/perl/"];
+const SKIPPED: [&str; 3] = ["usr/share/man/", "usr/share/locale/", "usr/share/perl/"];
+/// Where each package has a folder, or a link to that of another one, with its copyright file.
+const DOCUMENTATION: &str = "usr/share/doc";
+const COPYRIGHT: &str = "copyright";
+/// How many packages a warning names.
+const NAMED: usize = 5;
 /// What building runc needs, and where in the part it goes.
 const DEVEL: [&str; 3] =
     ["usr/include/seccomp.h", "usr/include/seccomp-syscalls.h", "usr/lib/{multiarch}/libseccomp.a"];
@@ -33,7 +39,8 @@ impl BuildSource {
         step: &Step<'_>,
     ) -> Result<Provenance> {
         let apt = Apt::new(self.cache.join("apt"), self.clients.clone())?;
-        let debs = apt.download(&userland.packages, &userland.pin, step)?;
+        let pins = userland.pins_for(&self.platform);
+        let debs = apt.download(&userland.packages, pins.unwrap_or_default(), step)?;
         let &Workplace { files: into, scratch } = at;
         let owners = unpack_all(&debs, scratch, step)?;
         let chosen = choose(userland, scratch)?;
@@ -55,11 +62,12 @@ impl BuildSource {
             .collect();
         let packages: Vec<DebianPackage> =
             debs.iter().filter(|deb| used.contains(deb.name.as_str())).map(describe).collect();
-        for package in packages.iter().filter(|package| !package.pinned) {
-            step.warn(format!(
-                "apt offers {} {}, which the lock file does not have",
-                package.name, package.version
-            ));
+        for package in &packages {
+            copy_copyright(scratch, &package.name, &into.join("root"))?;
+        }
+        let unpinned: Vec<_> = packages.iter().filter(|package| !package.pinned).collect();
+        if let Some(warning) = unpinned_warning(&unpinned, pins.is_some(), &self.platform) {
+            step.warn(warning);
         }
         apt.clear()?;
         Ok(Provenance::Debian { packages })
@@ -73,6 +81,41 @@ fn describe(deb: &Deb) -> DebianPackage {
         sha256: deb.sha256.clone(),
         pinned: deb.pinned,
     }
+}
+
+/// One warning for all packages that the lock file does not have.
+fn unpinned_warning(unpinned: &[&DebianPackage], locked: bool, platform: &Platform) -> Option<String> {
+    let count = unpinned.len();
+    if count == 0 {
+        return None;
+    }
+    if !locked {
+        return Some(format!(
+            "the lock file has no pins for {platform}: only apt's signed index vouches for the {count} packages of \
+             the userland"
+        ));
+    }
+    let mut names: Vec<String> =
+        unpinned.iter().take(NAMED).map(|package| format!("{} {}", package.name, package.version)).collect();
+    if count > NAMED {
+        names.push(format!("{} more", count - NAMED));
+    }
+    Some(format!("apt offers other versions than the lock file has: {}", names.join(", ")))
+}
+
+/// The terms of a package go where its programs go.
+fn copy_copyright(root: &Path, package: &str, into: &Path) -> Result<()> {
+    let path = Path::new(DOCUMENTATION).join(package).join(COPYRIGHT);
+    let missing = || BundleError::NoSuchFile { path: format!("/{}", path.display()) };
+    // The folder may be a link to that of another package, but not to one of the host.
+    let source = root.join(&path).canonicalize().map_err(|_| missing())?;
+    if !source.starts_with(root.canonicalize().at("read", root)?) {
+        return Err(missing());
+    }
+    let target = into.join(&path);
+    let parent = target.parent().expect("the target has a folder");
+    fs::create_dir_all(parent).at("make", parent)?;
+    fs::copy(&source, &target).map(drop).at("copy", &source)
 }
 
 /// Unpacks all packages into one root. Says which package each file is from.
@@ -100,7 +143,7 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
         let Some(path) = unpack::inside(&entry.path().at("read", name)?).map(|path| merged(&path)) else {
             continue;
         };
-        if SKIPPED.iter().any(|skipped| path.starts_with(skipped)) {
+        if is_skipped(&path, header.entry_type()) {
             continue;
         }
         let mode = header.mode().at("read", name)? & 0o777;
@@ -124,6 +167,15 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
         own(path);
     }
     Ok(())
+}
+
+fn is_skipped(path: &Path, kind: EntryType) -> bool {
+    let Ok(documentation) = path.strip_prefix(DOCUMENTATION) else {
+        return SKIPPED.iter().any(|skipped| path.starts_with(skipped));
+    };
+    let links_folder = kind == EntryType::Symlink && documentation.components().count() == 1;
+    let is_copyright = documentation.components().count() == 2 && documentation.ends_with(COPYRIGHT);
+    !links_folder && !is_copyright
 }
 
 /// Older packages still have `/bin`, `/sbin` and `/lib`; in the node those are links into `/usr`.
@@ -196,3 +248,6 @@ fn copy(root: &Path, path: &Path, target: &Path) -> Result<()> {
 fn localised(path: &str) -> PathBuf {
     path.replace("{multiarch}", &elf::multiarch()).into()
 }
+
+#[cfg(test)]
+mod tests;

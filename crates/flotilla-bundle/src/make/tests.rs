@@ -95,7 +95,7 @@ fn the_recipe_depends_on_every_component() {
         match &mut changed[index].kind {
             Kind::Go { pin, .. } => pin.sum.push('x'),
             Kind::Pause(pause) => pause.recipe.push('x'),
-            Kind::Userland(userland) => userland.pin[0].sha256.push('x'),
+            Kind::Userland(userland) => userland.pins[0].packages[0].sha256.push('x'),
             Kind::Checkout { .. } => unreachable!("a release has no checkout"),
         }
         assert_ne!(recipe(&changed), recipe(&components), "{}", components[index].name);

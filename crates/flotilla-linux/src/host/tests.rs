@@ -23,6 +23,16 @@ fn both_pipes_full_do_not_block() {
 }
 
 #[test]
+fn only_the_named_variables_are_inherited() {
+    // Cargo sets others for every test.
+    let output = Command::new("env").env("BEFORE", "1").inherit_only(&["PATH", "ABSENT"]).env("AFTER", "2");
+    let text = output.run().unwrap().text();
+    let mut names: Vec<&str> = text.lines().map(|line| line.split('=').next().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["AFTER", "BEFORE", "PATH"]);
+}
+
+#[test]
 fn environment_directory_and_input_reach_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("input");

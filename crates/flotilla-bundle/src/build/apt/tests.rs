@@ -1,7 +1,6 @@
 //! The host's apt, on an archive made here.
 
 use std::fmt::Write;
-use std::time::SystemTime;
 
 use flotilla_engine::Explain;
 use tempfile::TempDir;
@@ -25,7 +24,7 @@ fn pins_become_preferences() {
 }
 
 /// A Debian archive in a folder, and an apt that knows no other.
-struct Archive {
+pub(in crate::build) struct Archive {
     dir: TempDir,
     index: String,
     cancel: flotilla_linux::host::Cancel,
@@ -33,7 +32,7 @@ struct Archive {
 
 impl Archive {
     /// `flotilla-tool` 1.0 and 2.0, which depend on `flotilla-lib` 1.0. None if the host has no apt.
-    fn new() -> Option<Self> {
+    pub(in crate::build) fn new() -> Option<Self> {
         for program in ["apt-get", "dpkg-deb"] {
             if Command::new(program).arg("--version").run().is_err() {
                 eprintln!("skipped: there is no {program}");
@@ -59,21 +58,37 @@ impl Archive {
         Some(archive)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::build) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// Builds a package that has one file and adds it to the index.
     fn add(&mut self, name: &str, version: &str, fields: &str) {
+        let content = |root: &Path| {
+            fs::create_dir_all(root.join("usr/share")).unwrap();
+            fs::write(root.join("usr/share").join(name), version).unwrap();
+        };
+        self.add_with(name, version, fields, content);
+    }
+
+    /// Builds a package out of a folder that `fill` fills, and adds it to the index.
+    pub(in crate::build) fn add_with(
+        &mut self,
+        name: &str,
+        version: &str,
+        fields: &str,
+        fill: impl FnOnce(&Path),
+    ) {
         let root = self.path("package");
         let control = format!(
             "Package: {name}\nVersion: {version}\nArchitecture: all\n{fields}\
              Maintainer: Nobody <nobody@example.com>\nDescription: for a test\n"
         );
         fs::create_dir_all(root.join("DEBIAN")).unwrap();
+        // dpkg-deb refuses a control folder that others cannot read.
+        fixture::set_mode(&root.join("DEBIAN"), 0o755);
         fs::write(root.join("DEBIAN/control"), &control).unwrap();
-        fs::create_dir_all(root.join("usr/share")).unwrap();
-        fs::write(root.join("usr/share").join(name), version).unwrap();
+        fill(&root);
         let file = self.deb(name, version);
         Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(&file).run().unwrap();
         fs::remove_dir_all(&root).unwrap();
@@ -83,7 +98,7 @@ impl Archive {
         write!(self.index, "{control}Filename: {filename}\nSize: {size}\nSHA256: {sha256}\n\n").unwrap();
     }
 
-    fn publish(&self) {
+    pub(in crate::build) fn publish(&self) {
         fs::write(self.path("repo/Packages"), &self.index).unwrap();
     }
 
@@ -92,16 +107,36 @@ impl Archive {
     }
 
     /// A pin of what is in the archive.
-    fn pin(&self, name: &str, version: &str) -> DebPin {
+    pub(in crate::build) fn pin(&self, name: &str, version: &str) -> DebPin {
         let sha256 = hash::of_file(&self.deb(name, version)).unwrap();
         DebPin { name: name.into(), version: version.into(), sha256 }
     }
 
-    fn download(&self, package: &str, pins: &[DebPin]) -> Result<Vec<Deb>> {
+    pub(in crate::build) fn clients(&self) -> Clients {
         let env = vec![("APT_CONFIG".to_owned(), self.path("apt.conf").display().to_string())];
-        let apt = Apt::new(self.path("apt"), Clients { cancel: self.cancel.clone(), env })?;
-        let events = Events::default();
-        apt.download(&[package.to_owned()], pins, &Step::start(&events, "apt", "", None))
+        Clients { cancel: self.cancel.clone(), env }
+    }
+
+    fn download(&self, package: &str, pins: &[DebPin]) -> Result<Vec<Deb>> {
+        self.download_with(self.clients(), package, pins, &Events::default())
+    }
+
+    fn download_with(
+        &self,
+        clients: Clients,
+        package: &str,
+        pins: &[DebPin],
+        events: &Events,
+    ) -> Result<Vec<Deb>> {
+        let apt = Apt::new(self.path("apt"), clients)?;
+        apt.download(&[package.to_owned()], pins, &Step::start(events, "apt", "", None))
+    }
+
+    /// One more source of packages, which is not there.
+    fn add_stale_source(&self) {
+        let list = self.path("sources.list");
+        let stale = format!("deb [trusted=yes] copy:{} ./\n", self.path("gone").display());
+        fs::write(&list, fs::read_to_string(&list).unwrap() + &stale).unwrap();
     }
 
     /// The packages in apt's own folder.
@@ -222,31 +257,72 @@ fn a_cancelled_download_is_an_interruption() {
     assert_eq!(error.code().exit_status, 130, "{error}");
 }
 
-/// The host's package database and lists: names, sizes, dates, and the database itself.
-fn host_state() -> Vec<(PathBuf, u64, SystemTime)> {
-    let mut state = Vec::new();
-    for folder in ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt"] {
-        for item in walkdir::WalkDir::new(folder).into_iter().flatten() {
-            // A lock that somebody else takes at this moment is not our doing.
-            if item.file_name().to_string_lossy().starts_with("lock") {
-                continue;
-            }
-            let metadata = item.metadata().unwrap();
-            state.push((item.path().to_owned(), metadata.len(), metadata.modified().unwrap()));
+#[test]
+fn a_source_that_cannot_be_reached_is_told_instead_of_the_packages_it_lacks() {
+    let Some(archive) = Archive::new() else { return };
+    fs::remove_file(archive.path("repo/Packages")).unwrap();
+    let error = archive.download("flotilla-tool", &[]).unwrap_err();
+    assert!(error.to_string().contains("update"), "{error}");
+    assert!(!error.details().iter().any(|line| line.contains("Unable to locate")), "{error:?}");
+}
+
+#[test]
+fn a_stale_source_of_others_is_a_warning_if_all_packages_are_found() {
+    let Some(archive) = Archive::new() else { return };
+    archive.add_stale_source();
+    let events = Events::default();
+    archive.download_with(archive.clients(), "flotilla-tool", &[], &events).unwrap();
+    let warned = |event: &flotilla_engine::Event| matches!(event, flotilla_engine::Event::Warning { text } if text.starts_with("apt-get update: "));
+    assert!(events.lock().unwrap().iter().any(warned), "{events:?}");
+}
+
+/// What apt changes of the host goes to a folder of the test's, whoever else works there at the same time: a layer over
+/// each of the host's folders.
+fn with_layers(archive: &Archive, folders: &[&str]) -> Clients {
+    let mut script = "#!/bin/sh\nset -e\n".to_owned();
+    for folder in folders {
+        let layer = archive.path(&format!("layers{folder}"));
+        let work = archive.path(&format!("work{folder}"));
+        for path in [&layer, &work] {
+            fs::create_dir_all(path).unwrap();
         }
+        let (layer, work) = (layer.display(), work.display());
+        let options = format!("lowerdir={folder},upperdir={layer},workdir={work}");
+        writeln!(script, "mount -t overlay -o {options} overlay {folder}").unwrap();
     }
-    state.sort();
-    state
+    script += "exec \"$@\"\n";
+    let bin = archive.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let write = |name: &str, text: &str| {
+        fs::write(bin.join(name), text).unwrap();
+        fixture::set_mode(&bin.join(name), 0o755);
+    };
+    write("layered", &script);
+    let layered = bin.join("layered");
+    let real = Command::new("which").arg("apt-get").run().unwrap().text();
+    write("apt-get", &format!("#!/bin/sh\nexec unshare --mount {} {real} \"$@\"\n", layered.display()));
+    let mut clients = archive.clients();
+    clients.env.push(("PATH".into(), format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display())));
+    clients
 }
 
 #[test]
 fn the_host_is_not_touched() {
+    if !fixture::is_root() {
+        return;
+    }
     let Some(archive) = Archive::new() else { return };
-    let status = Path::new("/var/lib/dpkg/status");
-    let before = (host_state(), hash::of_file(status).unwrap());
-    archive.download("flotilla-tool", &[archive.pin("flotilla-tool", "1.0")]).unwrap();
-    archive.download("flotilla-absent", &[]).unwrap_err();
-    assert_eq!((host_state(), hash::of_file(status).unwrap()), before);
+    let folders = ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt"];
+    let folders: Vec<&str> = folders.into_iter().filter(|folder| Path::new(folder).is_dir()).collect();
+    let clients = with_layers(&archive, &folders);
+    let download = |package: &str, pins: &[DebPin]| {
+        archive.download_with(clients.clone(), package, pins, &Events::default())
+    };
+    download("flotilla-tool", &[archive.pin("flotilla-tool", "1.0")]).unwrap();
+    download("flotilla-absent", &[]).unwrap_err();
+    for folder in folders {
+        assert_eq!(fixture::names_below(&archive.path(&format!("layers{folder}"))), [""; 0], "{folder}");
+    }
     assert!(!Path::new("/usr/share/flotilla-tool").exists());
 }
 

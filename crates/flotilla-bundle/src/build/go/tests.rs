@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use flotilla_engine::event::Reporter;
 use flotilla_engine::{Event, Explain};
@@ -22,6 +22,10 @@ fn versions_compare_by_number() {
     assert!(!older("go1.26.0", "1.26.0"));
     assert!(!older("go1.26.8", "1.26.0"));
     assert!(!older("go1.27", "1.26.0"));
+    assert!(!older("go1.27rc1", "1.26.6"));
+    assert!(older("go1.27rc1", "1.27.0"));
+    assert!(!older("devel go1.28-0123456789", "1.26.6"));
+    assert!(!older("go1.26.8 X:nodwarf5", "1.26.6"));
 }
 
 #[test]
@@ -88,9 +92,7 @@ impl Workbench {
         let env = env.into_iter().chain([("GOTOOLCHAIN", "local"), ("GOENV", "off")]);
         let clients =
             Clients { cancel: cancel.clone(), env: env.map(|(k, v)| (k.into(), v.into())).collect() };
-        let cache = dir.path().join("cache");
-        let source =
-            BuildSource { cache, clients, go_version: OnceLock::new(), gcc_version: OnceLock::new() };
+        let source = BuildSource::with_clients(dir.path().join("cache"), clients);
         let bench = Self { dir, source, cancel };
         for folder in ["module", "out", "scratch", "cache/go"] {
             fs::create_dir_all(bench.path(folder)).unwrap();
@@ -193,7 +195,7 @@ fn a_program_is_built_stamped_and_renamed() {
     });
     let details: Vec<&str> = details.collect();
     assert_eq!(details.first(), Some(&"downloading example.com/tool v1.0.0"));
-    assert_eq!(details.last(), Some(&"example.com/tool/cmd/hello"));
+    assert_eq!(details.last(), Some(&"linking example.com/tool/cmd/hello"));
     assert!(bench.keeps_module());
 }
 
