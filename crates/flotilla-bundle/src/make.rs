@@ -257,7 +257,7 @@ fn announce(components: &[Component], cache: &PartCache, reporter: &dyn Reporter
     let to_make = components.iter().filter(|component| component.may_change() || !cache.has_some(component));
     let seconds = ASSEMBLY.iter().map(|(_, _, seconds)| *seconds).sum();
     let expected = to_make.map(Component::expected).sum::<Duration>() + Duration::from_secs(seconds);
-    reporter.report(Event::Plan { steps, expected: Some(expected) });
+    reporter.report(Event::Plan { steps, expected: Some(expected), work: Some(expected) });
 }
 
 fn component<'a>(components: &'a [Component], name: &str) -> &'a Component {

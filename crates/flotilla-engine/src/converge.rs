@@ -365,10 +365,13 @@ impl Engine<'_> {
         name: &ClusterName,
         node: &NodeName,
     ) -> Result<Arc<dyn Machine>, EngineError> {
-        let machine = self.machines(name).await?.remove(node);
-        machine
-            .filter(|machine| machine.state().power == Power::On)
-            .ok_or_else(|| EngineError::NotRunning { cluster: name.clone(), node: node.clone() })
+        let mut machines = self.machines(name).await?;
+        machines.retain(|_, machine| machine.state().power == Power::On);
+        if machines.is_empty() {
+            return Err(EngineError::Stopped(name.clone()));
+        }
+        let not_running = || EngineError::NotRunning { cluster: name.clone(), node: node.clone() };
+        machines.remove(node).ok_or_else(not_running)
     }
 
     /// Whether any control plane is on. Only then can one be asked who the others are.
@@ -392,9 +395,9 @@ impl Engine<'_> {
         if plan.steps.is_empty() {
             return Ok(changed);
         }
-        let expected = plan.steps.iter().map(|step| step.expected).sum();
         let steps = plan.steps.iter().map(|step| step.name.clone()).collect();
-        self.reporter.report(Event::Plan { steps, expected: Some(expected) });
+        let (expected, work_time) = (Some(plan.expected()), Some(plan.work()));
+        self.reporter.report(Event::Plan { steps, expected, work: work_time });
         let mut done = BTreeSet::new();
         let mut begun = BTreeSet::new();
         let mut failure = None;

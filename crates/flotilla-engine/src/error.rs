@@ -23,6 +23,8 @@ pub enum EngineError {
     NoNode { cluster: ClusterName, node: String },
     #[error("node {node} is not running")]
     NotRunning { cluster: ClusterName, node: NodeName },
+    #[error("cluster {0} is stopped")]
+    Stopped(ClusterName),
     #[error("{going} of {going} control planes would be deleted: cluster {cluster} would have none left")]
     LastControlPlane { cluster: ClusterName, going: usize },
     #[error(
@@ -136,7 +138,7 @@ impl Explain for EngineError {
             Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
             Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
-            Self::NotRunning { .. } => ("GUEST_NOT_RUNNING", 83),
+            Self::NotRunning { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
             Self::ControlPlaneLost { .. } => ("GUEST_CONTROL_PLANE_LOST", 85),
             Self::Majority { .. } | Self::MajorityUnknown { .. } => ("GUEST_MAJORITY", 81),
@@ -165,13 +167,16 @@ impl Explain for EngineError {
     fn hints(&self) -> Vec<String> {
         match self {
             error if error.is_interruption() => {
-                vec!["run the same command again to go on, or delete the cluster to undo it".into()]
+                vec!["run the same command again to resume; `flotilla status` shows what runs".into()]
             }
             Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
             Self::NoCluster(name) => vec![format!("make it with `flotilla start{}`", profile_flag(name))],
-            Self::NotRunning { cluster, .. } => {
+            Self::NotRunning { cluster, node } => {
+                vec![format!("start it with `flotilla node start {node}{}`", profile_flag(cluster))]
+            }
+            Self::Stopped(cluster) => {
                 vec![format!("start it with `flotilla start{}`", profile_flag(cluster))]
             }
             Self::Different { cluster, change: Some(change), .. } => vec![about(cluster, change)],

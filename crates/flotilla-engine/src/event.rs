@@ -14,10 +14,13 @@ use serde::Serialize;
 #[derive(Debug, Clone, Serialize, PartialEq, Eq)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The steps to come and how long they are expected to take all together.
+    /// The steps to come.
     Plan {
         steps: Vec<String>,
+        /// How long they take by the clock: steps that run side by side count once.
         expected: Option<Duration>,
+        /// How long they would take one after the other: what a step's own time is a share of.
+        work: Option<Duration>,
     },
     StepStarted {
         step: String,

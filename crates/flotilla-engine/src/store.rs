@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use flotilla_linux::filelock::{FileLock, Holder};
 use flotilla_linux::host::Cancel;
@@ -80,6 +81,11 @@ impl ClusterStore {
     /// A cluster's own folder.
     pub fn folder(&self, name: &ClusterName) -> PathBuf {
         self.folder.join(name.as_ref())
+    }
+
+    /// When a cluster was made; none where the file system does not tell.
+    pub fn created(&self, name: &ClusterName) -> Option<SystemTime> {
+        fs::metadata(self.folder(name)).and_then(|folder| folder.created()).ok()
     }
 
     /// The names that have a folder, whole or damaged.

@@ -1,5 +1,6 @@
 //! What must change about a cluster so that it is as wanted: a pure function.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -13,6 +14,8 @@ pub enum Change {
     Add {
         node: NodeName,
         role: Role,
+        /// What it has that nodes do not have by default, by field.
+        settings: BTreeMap<&'static str, String>,
     },
     Remove {
         node: NodeName,
@@ -86,7 +89,12 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Add { node, role } => write!(f, "+ node {node}: {role}")?,
+            Self::Add { node, role, settings } => {
+                write!(f, "+ node {node}: {role}")?;
+                for (field, value) in settings {
+                    write!(f, ", {field} {value}")?;
+                }
+            }
             Self::Remove { node, .. } => write!(f, "- node {node}")?,
             Self::Start { node } => write!(f, "~ node {node}: start")?,
             Self::Stop { node } => write!(f, "~ node {node}: stop")?,
@@ -126,7 +134,11 @@ pub fn changes(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
     for node in &wanted.nodes {
         match known.nodes.iter().find(|other| other.name == node.name) {
             Some(node_known) => changes.extend(of_node((known, node_known), (wanted, node))),
-            None => changes.push(Change::Add { node: node.name.clone(), role: node.role }),
+            None => changes.push(Change::Add {
+                node: node.name.clone(),
+                role: node.role,
+                settings: settings((wanted, node)),
+            }),
         }
     }
     let goes = |node: &&NodeSpec| !wanted.nodes.iter().any(|wanted| wanted.name == node.name);
@@ -189,6 +201,13 @@ fn of_node(known: (&ClusterSpec, &NodeSpec), wanted: (&ClusterSpec, &NodeSpec)) 
         _ => {}
     }
     changes
+}
+
+/// What a node has that a plain one of its role has not.
+fn settings((cluster, node): (&ClusterSpec, &NodeSpec)) -> BTreeMap<&'static str, String> {
+    let plain = NodeSpec::plain(node.name.clone(), node.role);
+    let pairs = fields((cluster, node)).into_iter().zip(fields((cluster, &plain)));
+    pairs.filter(|(own, plain)| own != plain).map(|(own, _)| own).collect()
 }
 
 fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 13] {

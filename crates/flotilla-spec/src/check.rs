@@ -21,7 +21,7 @@ const LEAST_WORKER_MEMORY: u64 = 256 * MIB;
 const LEAST_DISK: u64 = 2048 * MIB;
 
 /// So many times the host's memory was never meant. Less than that works until it is used.
-const NONSENSE: u64 = 16;
+pub(crate) const NONSENSE: u64 = 16;
 
 impl ClusterSpec {
     /// Everything that is wrong with it on that host, in itself: what others have of the host's network is

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
+use crate::check::NONSENSE;
 use crate::extra::KUBEADM_KEYS;
 use crate::kubelet::MINOR;
 use crate::name::NameProblem;
@@ -252,6 +253,8 @@ impl SpecError {
                 SpecErrorKind::Memory
             }
             Self::DiskTooSmall { .. } => SpecErrorKind::Disk,
+            // The same as when a program has it, which the driver finds.
+            Self::PortTaken { .. } => SpecErrorKind::Named("IF_PORT_IN_USE", 71),
             Self::Unmet { code: (name, exit_status), .. } => SpecErrorKind::Named(name, *exit_status),
             Self::DuplicateNode { .. }
             | Self::NoControlPlane
@@ -352,7 +355,10 @@ impl SpecError {
                 Some("write `Name=true` or `Name=false`, with commas between several".to_owned())
             }
             Self::Cores { host, .. } => Some(format!("give it at most {host}, or `max`")),
-            Self::MemoryOverHost { host, .. } => Some(format!("give it at most {}m, or `max`", host / MIB)),
+            Self::MemoryOverHost { host, .. } => {
+                let most = host.saturating_mul(NONSENSE) / MIB;
+                Some(format!("give it `max`, or at most {NONSENSE} times what the host has: {most}m"))
+            }
             Self::KubeletSkew { cluster, .. } => {
                 let minors = cluster.takes_kubelets();
                 Some(format!("it can be from v1.{} to v1.{}", minors.start(), minors.end()))

@@ -182,9 +182,10 @@ impl NetworkSpec {
     pub fn taken(&self, others: &[(Ipv4Net, String)]) -> Vec<SpecError> {
         let given = [(RangeUse::Nodes, self.subnet), (RangeUse::Pods, self.pod_subnet)];
         let given = given.into_iter().filter_map(|(usage, range)| Some((usage, range?)));
-        let taken = given.flat_map(|(usage, range)| {
-            let by = others.iter().filter(move |(other, _)| in_the_way(*other, range));
-            by.map(move |(_, by)| SpecError::Taken { usage, range, by: by.clone() })
+        // Once for each range: a cluster has it in its state and in the kernel.
+        let taken = given.filter_map(|(usage, range)| {
+            let (_, by) = others.iter().find(|(other, _)| in_the_way(*other, range))?;
+            Some(SpecError::Taken { usage, range, by: by.clone() })
         });
         taken.collect()
     }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 /// `#` stands for a digit, `*` for digits.
-const PATTERNS: [(&str, &str); 10] = [
+const PATTERNS: [(&str, &str); 11] = [
     ("####-##-##T##:##:##.*Z", "[TIME]"),
     ("####-##-##T##:##:##Z", "[TIME]"),
     ("##:##:## UTC", "[TIME]"),
     ("process * ", "process [PID] "),
     ("\"id\":\"*-*\"", "\"id\":\"[ID]\""),
-    ("\"seconds\":\"*.#\"", "\"seconds\":\"[DURATION]\""),
+    ("\"seconds\":*.#", "\"seconds\":\"[DURATION]\""),
+    ("created *s ago", "created [AGE] ago"),
     ("done in *.# s", "done in [DURATION]"),
     ("done in * s", "done in [DURATION]"),
     ("(*.# s)", "([DURATION])"),

@@ -1,5 +1,6 @@
 //! What can be typed: the clap types, and nothing else.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -302,6 +303,16 @@ impl Cli {
         };
         args.output
     }
+}
+
+/// Whether JSON was asked for, also where the rest of the command line cannot be read.
+pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
+    // What stands behind `--` is for another program.
+    let own = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    let words: Vec<_> = own.collect();
+    let is_flag = |word: &str| ["-o", "--output"].contains(&word);
+    words.iter().any(|word| ["-ojson", "-o=json", "--output=json"].contains(&word.as_ref()))
+        || words.windows(2).any(|pair| is_flag(&pair[0]) && pair[1] == "json")
 }
 
 #[cfg(test)]

@@ -130,12 +130,12 @@ impl<'a> Cx<'a> {
     /// The address ranges that others on this host use.
     pub(crate) fn subnets_in_use(&self) -> Result<Ranges, Failure> {
         let used = self.wait(self.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
-        // Also those of clusters that are stopped, or are being made just now.
+        // Also those of clusters that are stopped, or are being made just now. First: they name the cluster.
         let Ranges { taken, mut unknown } = self.store.ranges(&self.name)?;
         // The kernel knows those of a cluster that runs, whatever is left of its state.
         unknown.retain(|name| !used.iter().any(|subnet| subnet.user == format!("the cluster {name}")));
         let used = used.into_iter().map(|subnet| (subnet.range, subnet.user));
-        Ok(Ranges { taken: used.chain(taken).collect(), unknown })
+        Ok(Ranges { taken: taken.into_iter().chain(used).collect(), unknown })
     }
 
     /// Told before anything is touched.
@@ -150,7 +150,7 @@ impl<'a> Cx<'a> {
 
     /// From here on Ctrl-C ends what runs, in an orderly way.
     pub(crate) fn heed_signals(&self) -> Result<(), Failure> {
-        interrupt::cancel_on_signal(&self.cancel)
+        interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
     }
 
@@ -179,8 +179,7 @@ impl<'a> Cx<'a> {
         if self.wait(self.engine().control_plane_is_on(cluster))? {
             return Ok(());
         }
-        let node = cluster.spec.primary().name.clone();
-        Err(EngineError::NotRunning { cluster: self.name.clone(), node })
+        Err(EngineError::Stopped(self.name.clone()))
     }
 
     /// The cluster, which must be there.

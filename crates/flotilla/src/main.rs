@@ -17,6 +17,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use flotilla_engine::Code;
+
 use crate::args::Cli;
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, args::wants_json(&arguments)),
     };
     let screen = Screen::new(cli.output(), &Settings::from_environment());
     match commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status)) {
@@ -47,13 +49,21 @@ fn main() -> ExitCode {
 }
 
 /// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it.
-fn usage(error: &clap::Error) -> ExitCode {
-    const USAGE: u8 = 14;
+fn usage(error: &clap::Error, wants_json: bool) -> ExitCode {
+    const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
     // Nobody is left to tell if even this cannot be written.
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = write!(anstream::stdout(), "{}", error.render().ansi());
         return ExitCode::SUCCESS;
     }
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if wants_json {
+        screen::usage_error(USAGE, error);
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(USAGE.exit_status)
 }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
 use flotilla_engine::explain::about;
-use flotilla_engine::{Event, Reporter};
+use flotilla_engine::{Code, Event, Reporter};
 use flotilla_spec::ClusterName;
 use serde::Serialize;
 
@@ -108,10 +108,28 @@ impl Screen {
         if self.is_json() || !io::stdin().is_terminal() {
             return None;
         }
-        self.say(&format!("{question} [y/N]"));
+        if let Reader::Bars(bars) = &self.reader {
+            bars.clear();
+        }
+        // Without the end of the line: the answer stands beside its question.
+        let mut stderr = anstream::stderr();
+        let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    }
+
+    /// Takes the progress bars off the terminal. For a thread that ends the program.
+    pub(crate) fn bars_remover(&self) -> impl Fn() + Send + 'static {
+        let bars = match &self.reader {
+            Reader::Bars(bars) => Some(bars.remover()),
+            _ => None,
+        };
+        move || {
+            if let Some(remove) = &bars {
+                remove();
+            }
+        }
     }
 
     /// The end of a command that went well, unless its data did not arrive where it was sent.
@@ -172,6 +190,14 @@ impl Reporter for Screen {
             Reader::Json(events) => events.report(event),
         }
     }
+}
+
+/// A command line that cannot be read, for a script that asked for JSON.
+pub(crate) fn usage_error(code: Code, error: &clap::Error) {
+    let text = error.render().to_string();
+    let (message, advice) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let message = message.trim().trim_start_matches("error: ");
+    events::CloudEvents::default().error(code, message, advice.trim());
 }
 
 /// Writes a line. A reader that went away is a quiet end, not an error.

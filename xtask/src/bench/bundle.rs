@@ -51,7 +51,7 @@ impl Bench<'_> {
             let event = event.context("an event is JSON")?;
             let data = &event["data"];
             if event["type"] == "dev.flotilla.step.done" && data["outcome"] == "done" {
-                let seconds: f64 = data["seconds"].as_str().unwrap_or_default().parse()?;
+                let seconds = data["seconds"].as_f64().unwrap_or_default();
                 rows.push(json!({"version": version, "step": data["name"], "seconds": seconds}));
             }
         }

@@ -130,11 +130,10 @@ fn retiring(
         return Ok(Vec::new());
     }
     if !cluster.spec.control_planes().any(is_on) {
-        let (cluster, node) = (cluster.name().clone(), cluster.spec.primary().name.clone());
         return match leaving {
             // They are off, and when they start again they are what they were.
             Leaving::Stopped => Ok(Vec::new()),
-            Leaving::Deleted => Err(EngineError::NotRunning { cluster, node }),
+            Leaving::Deleted => Err(EngineError::Stopped(cluster.name().clone())),
         };
     }
     let too_few = |shortfall| too_few(cluster, leaving.doing(), &going, shortfall);

@@ -223,7 +223,7 @@ async fn in_a_stopped_cluster_none_can_be_deleted_and_all_are_stopped_already() 
     world.stop().await.unwrap();
     let second = names(["demo-m02"]);
     let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Deleted).await.unwrap_err();
-    assert!(matches!(refused, EngineError::NotRunning { .. }), "{refused:?}");
+    assert!(matches!(refused, EngineError::Stopped(_)), "{refused:?}");
     world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap();
     assert_eq!(world.engine().stop_nodes(&world.cluster, &second, false).await.unwrap(), Changed::No);
 }

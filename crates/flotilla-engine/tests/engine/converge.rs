@@ -157,7 +157,7 @@ async fn only_a_machine_that_is_on_can_be_had() {
     world.stop().await.unwrap();
     for node in [world.node(), &stranger] {
         let error = world.engine().machine(world.name(), node).await.map(drop).unwrap_err();
-        assert!(matches!(error, EngineError::NotRunning { .. }), "{error:?}");
+        assert!(matches!(error, EngineError::Stopped(_)), "{error:?}");
     }
 }
 

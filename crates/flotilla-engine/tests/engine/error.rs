@@ -61,7 +61,8 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoCluster("flotilla".parse().unwrap()),
         EngineError::NoCluster(demo()),
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
-        EngineError::NotRunning { cluster: demo(), node: "demo".parse().unwrap() },
+        EngineError::NotRunning { cluster: demo(), node: "demo-m02".parse().unwrap() },
+        EngineError::Stopped(demo()),
         EngineError::LastControlPlane { cluster: demo(), going: 1 },
         majority(2, 3),
         majority(1, 1),
@@ -131,7 +132,8 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     85 GUEST_NO_CLUSTER: there is no cluster flotilla
     85 GUEST_NO_CLUSTER: there is no cluster demo
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
-    83 GUEST_NOT_RUNNING: node demo is not running
+    83 GUEST_NOT_RUNNING: node demo-m02 is not running
+    83 GUEST_NOT_RUNNING: cluster demo is stopped
     81 GUEST_LAST_CONTROL_PLANE: 1 of 1 control planes would be deleted: cluster demo would have none left
     81 GUEST_MAJORITY: 2 of 3 members are up; stopping demo-m02 leaves 1
     81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
@@ -167,11 +169,11 @@ fn what_can_be_done_about_it_is_hinted() {
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
     MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    RSRC_INSUFFICIENT_REQ_MEMORY: give it at most 1024m, or `max`
+    RSRC_INSUFFICIENT_REQ_MEMORY: give it `max`, or at most 16 times what the host has: 16384m
     RSRC_INSUFFICIENT_CORES: give it at most 2, or `max`
     RSRC_INSUFFICIENT_STORAGE: give it at least 2048m
     MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    MK_USAGE: give it at most 1024m, or `max`
+    MK_USAGE: give it `max`, or at most 16 times what the host has: 16384m
     MK_USAGE: give it at most 2, or `max`
     MK_USAGE: give it at least 2048m
     HOST_NO_OVERLAY: cure for HOST_NO_OVERLAY
@@ -179,6 +181,7 @@ fn what_can_be_done_about_it_is_hinted() {
     HOST_PERMISSION: use sudo
     GUEST_NO_CLUSTER: make it with `flotilla start`
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
+    GUEST_NOT_RUNNING: start it with `flotilla node start demo-m02 -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
     GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` removes the whole cluster
     GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down

@@ -530,3 +530,14 @@ fn assert_orderly(plan: &Plan) {
         assert!(step.after.iter().all(|before| *before < at), "{plan:#?}");
     }
 }
+
+#[test]
+fn steps_side_by_side_take_the_time_of_the_longest() {
+    let cluster = four_nodes();
+    let stop = plan::stop(&cluster, &Observed { published: false, ..all_of(&cluster) });
+    let one = stop.steps[0].expected;
+    assert_eq!((stop.steps.len(), stop.expected(), stop.work()), (4, one, one * 4));
+    let delete = plan::delete(cluster.name());
+    assert!(delete.expected() < delete.work(), "the kubeconfig and the machines at once");
+    assert_eq!(Plan::default().expected(), Duration::ZERO);
+}

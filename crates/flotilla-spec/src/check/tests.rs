@@ -88,7 +88,7 @@ fn everything_wrong_with_a_cluster_is_told_at_once() {
     spec.api_server.names = ["a.b", "*.a.b", "*", "a.*.b", "A"].map(str::to_owned).to_vec();
     insta::assert_snapshot!(told(&spec.check(&HOST)), @r#"
     Cores: node demo wants 5 CPUs, the host has 4 (give it at most 4, or `max`)
-    Memory: node demo wants 132096 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
+    Memory: node demo wants 132096 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
     Config: two nodes have the name demo ()
     Memory: node demo has 1023 MiB of memory, a control plane needs 1024 MiB (give it at least 1024m)
     Disk: node demo has a disk of 1024 MiB, it needs 2048 MiB (give it at least 2048m)
@@ -140,8 +140,8 @@ fn more_memory_than_the_host_has_is_a_warning_unless_it_is_nonsense() {
         assert_ne!(with(over).warnings(&HOST), [], "{over:?}");
     }
     insta::assert_snapshot!(told(&with(&["9g", "10g", "2g"]).warnings(&HOST)), @"
-    Memory: node n0 wants 9216 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
-    Memory: node n1 wants 10240 MiB of memory, the host has 8192 MiB (give it at most 8192m, or `max`)
+    Memory: node n0 wants 9216 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
+    Memory: node n1 wants 10240 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
     ");
     let mut spec = with(&["4g", "3g", "2g"]);
     insta::assert_snapshot!(told(&spec.warnings(&HOST)), @"Memory: the nodes that run want 9216 MiB of memory together, the host has 8192 MiB ()");

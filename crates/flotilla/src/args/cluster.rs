@@ -291,47 +291,59 @@ pub(crate) struct KubectlArgs {
 /// Open a shell in a node, or run a command there
 ///
 /// Standard input and output are passed byte for byte, and the exit status is the command's. Several words are one line
-/// for the node's shell, as ssh has it.
+/// for the node's shell, as with ssh.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla ssh\n  \
+    flotilla ssh m02\n  \
     flotilla ssh -- crictl ps\n  \
     flotilla ssh -- 'cat > /tmp/file' < file")]
 pub(crate) struct SshArgs {
     /// Node to go to [default: the primary one]
     #[arg(long, short, value_name = "NODE")]
     pub(crate) node: Option<String>,
-    /// Command to run there
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    /// Command to run there; the first word may be the node's name
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "[NODE] COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
 /// Show the logs of a node: kubelet, containerd, control plane
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  flotilla logs\n  flotilla logs -n 200\n  flotilla logs -f")]
+#[command(after_help = "Examples:\n  flotilla logs\n  flotilla logs m02 -n 200\n  flotilla logs -f")]
 pub(crate) struct LogsArgs {
+    /// Node to look into, by its full or short name [default: the primary one]
+    #[arg(value_name = "NODE", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
     /// Go on showing what comes
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// How many of the last lines of each log
     #[arg(long, short = 'n', value_name = "LINES", default_value_t = 60)]
     pub(crate) length: u32,
-    /// Node to look into [default: the primary one]
+    /// The same, as a flag
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
+}
+
+impl LogsArgs {
+    /// The node that was named, either way.
+    pub(crate) fn wanted(&self) -> Option<&str> {
+        self.name.as_deref().or(self.node.as_deref())
+    }
 }
 
 /// Copy files and folders into a node, out of it, or from node to node
 ///
 /// `NODE:` before a path says where it is; a path without it is on this host, but if neither path names a node, the
 /// target is in the primary one. Paths in nodes begin at /root. Folders are copied with all in them, into the target if
-/// that is a folder already. Modes are kept.
+/// that is a folder already. Modes are kept. `-` is standard input or output, for one file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla cp app.conf /etc/app.conf            to the primary node\n  \
     flotilla cp ./images m02:/var/tmp             a folder\n  \
     flotilla cp m02:/var/log/flotilla ./logs\n  \
-    flotilla cp m02:/etc/hosts m03:/tmp/hosts")]
+    flotilla cp m02:/etc/hosts m03:/tmp/hosts\n  \
+    flotilla cp m02:/etc/hosts - | grep demo      to standard output")]
 pub(crate) struct CopyArgs {
     /// What to copy
     #[arg(value_name = "[NODE:]SRC")]
@@ -345,13 +357,23 @@ pub(crate) struct CopyArgs {
 
 /// Print the address of a node
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  flotilla ip\n  curl \"http://$(flotilla ip):30080\"")]
+#[command(after_help = "Examples:\n  flotilla ip\n  flotilla ip m02\n  curl \"http://$(flotilla ip):30080\"")]
 pub(crate) struct IpArgs {
-    /// Node to ask for [default: the primary one]
+    /// Node to ask for, by its full or short name [default: the primary one]
+    #[arg(value_name = "NODE", conflicts_with = "node")]
+    pub(crate) name: Option<String>,
+    /// The same, as a flag
     #[arg(long, short, value_name = "NODE")]
     pub(crate) node: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl IpArgs {
+    /// The node that was named, either way.
+    pub(crate) fn wanted(&self) -> Option<&str> {
+        self.name.as_deref().or(self.node.as_deref())
+    }
 }
 
 /// `90`, `90s`, `6m`, `1h30m`, as minikube takes times.

@@ -284,9 +284,6 @@ pub(crate) struct NodeStatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node ip m02\n  curl \"http://$(flotilla node ip m02):30080\"")]
 pub(crate) struct NodeIpArgs {
-    /// Node, by its full or short name [default: the primary one]
-    #[arg(value_name = "NAME", conflicts_with = "node")]
-    pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) ip: IpArgs,
 }
@@ -312,9 +309,6 @@ pub(crate) struct NodeSshArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node logs m02\n  flotilla node logs m02 -f -n 200")]
 pub(crate) struct NodeLogsArgs {
-    /// Node, by its full or short name [default: the primary one]
-    #[arg(value_name = "NAME", conflicts_with = "node")]
-    pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) logs: LogsArgs,
 }
@@ -352,21 +346,9 @@ impl NodeStatusArgs {
     }
 }
 
-impl NodeIpArgs {
-    pub(crate) fn for_cluster(self) -> IpArgs {
-        IpArgs { node: self.name.or(self.ip.node), ..self.ip }
-    }
-}
-
 impl NodeSshArgs {
     pub(crate) fn for_cluster(self) -> SshArgs {
         SshArgs { node: self.name.or(self.node), command: self.command }
-    }
-}
-
-impl NodeLogsArgs {
-    pub(crate) fn for_cluster(self) -> LogsArgs {
-        LogsArgs { node: self.name.or(self.logs.node), ..self.logs }
     }
 }
 

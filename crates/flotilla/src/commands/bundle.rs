@@ -22,10 +22,8 @@ pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure
     match &command {
         // These change nothing: Ctrl-C ends them as it ends any program.
         BundleCommand::List(_) | BundleCommand::Show(_) | BundleCommand::Verify(_) => {}
-        _ => interrupt::cancel_on_signal(&cancel).map_err(|source| flotilla_bundle::BundleError::Io {
-            action: "handle",
-            path: "signals".into(),
-            source,
+        _ => interrupt::cancel_on_signal(&cancel, screen.bars_remover()).map_err(|source| {
+            flotilla_bundle::BundleError::Io { action: "handle", path: "signals".into(), source }
         })?,
     }
     let shelf = Shelf::open(screen.settings().home.clone(), cancel)?;
@@ -49,7 +47,12 @@ fn summary(bundle: &Bundle) -> Value {
         "architecture": manifest.architecture,
         "source": manifest.source,
         "created": manifest.created,
-        "sizes": manifest.sizes,
+        "sizes": {
+            "bin": manifest.sizes.bin,
+            "rootfs": manifest.sizes.rootfs,
+            "store": manifest.sizes.store,
+            "onDisk": manifest.sizes.on_disk,
+        },
         "path": bundle.path,
     })
 }

@@ -7,6 +7,7 @@ mod typed;
 
 use std::fs::File;
 use std::io::{self, Seek};
+use std::os::fd::AsFd;
 
 use flotilla_engine::{EngineError, Event};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -35,8 +36,14 @@ pub(crate) fn run_for_node(cx: &Cx, args: &NodeCopyArgs) -> Result<(), Failure> 
 
 fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let source = End::open(cx, &cluster, from)?;
+    if to.is_stream() {
+        return to_standard_output(cx, &End::open(cx, &cluster, from)?);
+    }
     let target = End::open(cx, &cluster, to)?;
+    if from.is_stream() {
+        return from_standard_input(cx, &target);
+    }
+    let source = End::open(cx, &cluster, from)?;
     cx.heed_signals()?;
     let kind = cx.wait(source.look())?;
     let target = target.inside_if_folder(cx, source.name().as_deref())?;
@@ -55,6 +62,37 @@ fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), Failure> {
             format!("copied {files} to {target}")
         },
     );
+    Ok(())
+}
+
+/// `cp NODE:FILE -`: the bytes and nothing else, so that they can be piped on.
+fn to_standard_output(cx: &Cx, source: &End) -> Result<(), Failure> {
+    let End::Node(node) = source else {
+        return Err(source.failed("copy", io::Error::other("it is not in a node")).into());
+    };
+    if !matches!(cx.wait(source.look())?, Kind::File { .. }) {
+        return Err(source.failed("copy", io::Error::other("only a file can go to standard output")).into());
+    }
+    let output = io::stdout().as_fd().try_clone_to_owned();
+    let output = output.map_err(|error| host::failed("write", "standard output".as_ref(), error))?;
+    cx.wait(node.read_into(File::from(output)))?;
+    Ok(())
+}
+
+/// `cp - NODE:FILE`. Read to its end first: a pipe that breaks off leaves nothing half done.
+fn from_standard_input(cx: &Cx, target: &End) -> Result<(), Failure> {
+    const MODE: u32 = 0o644;
+    if let Some(Kind::Folder { .. }) = cx.wait(target.find())? {
+        return Err(target.failed("write", io::Error::other("it is a folder: name a file in it")).into());
+    }
+    let mut file = unnamed_file(cx)?;
+    io::copy(&mut io::stdin().lock(), &mut file)
+        .and_then(|_| file.rewind())
+        .map_err(|error| host::failed("read", "standard input".as_ref(), error))?;
+    cx.heed_signals()?;
+    cx.wait(target.fill(file, MODE))?;
+    let value = json!({"source": "-", "target": target.to_string(), "files": 1});
+    cx.screen.result(&value, || format!("copied standard input to {target}"));
     Ok(())
 }
 

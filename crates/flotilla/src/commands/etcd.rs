@@ -58,8 +58,7 @@ fn members_that_are_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
     let mut found = control_planes(cx, cluster)?;
     found.retain(|control_plane| control_plane.joined);
     if found.is_empty() {
-        let (cluster, node) = (cx.name.clone(), cluster.spec.primary().name.clone());
-        return Err(EngineError::NotRunning { cluster, node }.into());
+        return Err(EngineError::Stopped(cx.name.clone()).into());
     }
     Ok(found)
 }

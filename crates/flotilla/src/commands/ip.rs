@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &IpArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let node = node_of(&cluster, args.node.as_deref())?;
+    let node = node_of(&cluster, args.wanted())?;
     if cx.screen.is_json() {
         cx.screen.json(&json!({"name": node.spec.name.as_ref(), "ip": node.address}));
     } else {

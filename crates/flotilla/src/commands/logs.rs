@@ -16,12 +16,14 @@ const FILES: &str = "/var/log/flotilla/*.log /var/log/pods/kube-system_*/*/*.log
 /// The node's own `tail` takes our place. A node that does not run has left its logs on the disk.
 pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let name = node_of(&cluster, args.node.as_deref())?.spec.name;
-    let found = cx.wait(cx.engine().machines(&cx.name))?.remove(&name);
+    let name = node_of(&cluster, args.wanted())?.spec.name;
+    let mut machines = cx.wait(cx.engine().machines(&cx.name))?;
+    let cluster_runs = machines.values().any(|machine| machine.state().power == Power::On);
+    let found = machines.remove(&name);
     let off = found.filter(|machine| machine.state().power == Power::Off && !args.follow);
     if let Some(var) = off.and_then(|machine| machine.var()) {
-        let flag = profile_flag(&cx.name);
-        let hint = format!("start it with `flotilla node start{flag} {name}`");
+        let command = if cluster_runs { format!("node start {name}") } else { "start".to_owned() };
+        let hint = format!("start it with `flotilla {command}{}`", profile_flag(&cx.name));
         cx.screen.note(&format!("node {name} is not running: these are the logs that it left"), &hint);
         left::show(cx.screen, &var, args.length)?;
         return Ok(());

@@ -28,9 +28,9 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
         NodeCommand::List(args) => list::run(cx, &args).map(done),
         NodeCommand::Update(args) => update::run(cx, &args).map(done),
         NodeCommand::Status(args) => status::run(cx, &args.for_cluster()),
-        NodeCommand::Ip(args) => ip::run(cx, &args.for_cluster()).map(done),
+        NodeCommand::Ip(args) => ip::run(cx, &args.ip).map(done),
         NodeCommand::Ssh(args) => ssh::run(cx, &args.for_cluster()).map(done),
-        NodeCommand::Logs(args) => logs::run(cx, &args.for_cluster()).map(done),
+        NodeCommand::Logs(args) => logs::run(cx, &args.logs).map(done),
         NodeCommand::Cp(args) => cp::run_for_node(cx, &args).map(done),
         NodeCommand::Pause(args) => pause::pause(cx, &args.pause, Some(&args.name)).map(done),
         NodeCommand::Unpause(args) => pause::unpause(cx, &args.pause, Some(&args.name)).map(done),
@@ -55,8 +55,7 @@ fn control_plane_is_to_run(cluster: &Cluster) -> Result<(), Failure> {
     if cluster.spec.control_planes().any(|node| node.power == WantedPower::Running) {
         return Ok(());
     }
-    let (cluster, node) = (cluster.name().clone(), cluster.spec.primary().name.clone());
-    Err(EngineError::NotRunning { cluster, node }.into())
+    Err(EngineError::Stopped(cluster.name().clone()).into())
 }
 
 fn joined(names: &[NodeName]) -> String {

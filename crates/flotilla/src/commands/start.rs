@@ -11,7 +11,7 @@ use flotilla_bundle::Shelf;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
-use flotilla_engine::port::{Changed, Severity};
+use flotilla_engine::port::{Changed, Finding, Severity};
 use flotilla_engine::store::Ranges;
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_kubeadm::flannel_manifest;
@@ -138,11 +138,20 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     Ok(())
 }
 
-/// Only what is fatal stops it; a warning is told, once, when the cluster is made.
+/// Findings that change nothing about how a cluster is made: `doctor` shows them, `start` does not repeat them.
+const ONLY_DOCTOR: [&str; 1] = ["HOST_NO_OOM_SCORES"];
+
+/// Only a fatal finding stops it. Warnings are shown once, when the cluster is made.
 fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
     let findings = cx.examine();
-    for finding in findings.iter().filter(|finding| is_new && finding.severity == Severity::Warning) {
+    let is_news = |finding: &&Finding| {
+        is_new
+            && !how.dry_run
+            && finding.severity == Severity::Warning
+            && !ONLY_DOCTOR.contains(&finding.code)
+    };
+    for finding in findings.iter().filter(is_news) {
         let text = format!("{} ({})", finding.text, finding.cure);
         cx.screen.reporter().report(Event::Warning { text });
     }

@@ -1,5 +1,6 @@
 //! `flotilla status`
 
+mod about;
 mod etcd;
 mod shape;
 
@@ -17,6 +18,7 @@ use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 use crate::screen::fill_in;
 
+use about::About;
 use shape::{ClusterStatus, NodeStatus};
 
 /// Reads, never waits for a lock, changes nothing.
@@ -41,12 +43,13 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
     // The only one that does not run cannot be asked, and would be waited for.
     let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);
     let etcd = is_asked.then(|| etcd::status_of(cx, &cluster, &machines)).flatten();
+    let about = About::new(&cluster, cx.store.created(&cx.name));
     let bits = nodes.iter().fold(0, |bits, node| bits | node.exit_bits());
     if cx.screen.is_json() {
         match (args.layout, nodes.as_slice()) {
             (LayoutArg::Cluster, _) => {
                 let virtual_ip = cluster.virtual_ip();
-                cx.screen.json(&ClusterStatus::of(cx.name.as_ref(), &nodes, virtual_ip, etcd));
+                cx.screen.json(&ClusterStatus::of(cx.name.as_ref(), about, &nodes, virtual_ip, etcd));
             }
             // As minikube has it, and scripts know it.
             (LayoutArg::Nodes, [only]) => cx.screen.json(only),
@@ -60,8 +63,11 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
             None => cx.screen.line(&node.full_text(cluster.virtual_ip())),
         }
     }
-    if let Some(etcd) = etcd.filter(|_| args.format.is_none() && only.is_none()) {
-        cx.screen.line(&etcd.text());
+    if args.format.is_none() && only.is_none() {
+        if let Some(etcd) = etcd {
+            cx.screen.line(&etcd.text());
+        }
+        cx.screen.line(&about.text(cx.name.as_ref()));
     }
     Ok(ExitCode::from(bits))
 }

@@ -29,13 +29,12 @@ async fn access(cx: &Cx<'_>, cluster: &Cluster) -> Result<ApiAccess, EngineError
     let engine = cx.engine();
     for node in cluster.spec.control_planes() {
         let machine = match engine.machine(&cx.name, &node.name).await {
-            Err(EngineError::NotRunning { .. }) => continue,
+            Err(EngineError::NotRunning { .. } | EngineError::Stopped(_)) => continue,
             machine => machine?,
         };
         if let Some(access) = engine.bootstrapper.access(cluster, machine.as_ref()).await? {
             return Ok(access);
         }
     }
-    let node = cluster.spec.primary().name.clone();
-    Err(EngineError::NotRunning { cluster: cx.name.clone(), node })
+    Err(EngineError::Stopped(cx.name.clone()))
 }

@@ -16,12 +16,10 @@ use super::{DONE, WARNING};
 
 /// The message is cut off where the line ends: a line that wraps would be drawn over and over.
 const STEP: &str = "{spinner:.cyan} {wide_msg}";
-const WHOLE: &str = "{bar:30.cyan/dim} {percent:>3}%  {time}";
-/// The part that is done, its end, and the rest: to be told apart without colours.
-const BAR: &str = "━╸─";
-/// Fine enough for any bar.
-const RESOLUTION: u64 = 1000;
-/// How often they are drawn anew, whether something happens or not: the clock must not stand still.
+const WHOLE: &str = "{done:.cyan}{rest:.dim} {share}%  {time}";
+/// How many characters the bar has.
+const LENGTH: u8 = 30;
+/// How often they are drawn, whether something happens or not: the clock must not stand still.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -47,13 +45,20 @@ impl Bars {
     fn on(target: ProgressDrawTarget) -> Self {
         let pace = Arc::new(Mutex::new(Pace::default()));
         let all = MultiProgress::with_draw_target(target);
-        let read = Arc::clone(&pace);
-        let time = move |_: &ProgressState, out: &mut dyn Write| {
-            // Its end cannot be told to a terminal that is gone.
-            let _ = out.write_str(&time(&lock(&read)));
+        // Drawn from the pace at every tick, so that the bar moves while a step works and says nothing.
+        let drawn = |draw: fn(&Pace) -> String| {
+            let read = Arc::clone(&pace);
+            move |_: &ProgressState, out: &mut dyn Write| {
+                // Nothing can be done about a terminal that cannot be written to.
+                let _ = out.write_str(&draw(&lock(&read)));
+            }
         };
-        let style = style(WHOLE).progress_chars(BAR).with_key("time", time);
-        let whole = all.add(ProgressBar::new(RESOLUTION).with_style(style));
+        let style = style(WHOLE)
+            .with_key("done", drawn(|pace| done(pace.fraction())))
+            .with_key("rest", drawn(|pace| rest(pace.fraction())))
+            .with_key("share", drawn(|pace| format!("{:>3.0}", (pace.fraction() * 100.0).floor())))
+            .with_key("time", drawn(time));
+        let whole = all.add(ProgressBar::new_spinner().with_style(style));
         Self { all, whole, pace, running: Mutex::default() }
     }
 
@@ -67,22 +72,21 @@ impl Bars {
         let _ = self.all.clear();
     }
 
+    /// The same for another thread, which ends the program: a bar that nobody takes away stays on the terminal.
+    pub(crate) fn remover(&self) -> impl Fn() + Send + 'static {
+        let (all, whole) = (self.all.clone(), self.whole.clone());
+        move || {
+            whole.finish_and_clear();
+            let _ = all.clear();
+            all.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+
     /// Writes a line above the bars.
     fn print(&self, line: &str) {
         let plain = anstream::AutoStream::choice(&std::io::stderr()) == ColorChoice::Never;
         // Nothing can be done about a terminal that cannot be written to.
         let _ = if plain { self.all.println(strip_str(line).to_string()) } else { self.all.println(line) };
-    }
-
-    fn draw_whole(&self) {
-        let fraction = lock(&self.pace).fraction();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a fraction of a small number"
-        )]
-        #[expect(clippy::cast_precision_loss, reason = "a fraction of a small number")]
-        self.whole.set_position((fraction * RESOLUTION as f64) as u64);
     }
 }
 
@@ -91,7 +95,7 @@ impl Reporter for Bars {
         lock(&self.pace).take(&event);
         let mut running = lock(&self.running);
         match event {
-            Event::Plan { steps, expected } => {
+            Event::Plan { steps, expected, .. } => {
                 let time = expected.map(|time| format!(", {}", about(time))).unwrap_or_default();
                 self.print(&format!("{}{time}", count_of(steps.len())));
             }
@@ -101,7 +105,6 @@ impl Reporter for Bars {
                 bar.set_message(title.clone());
                 bar.enable_steady_tick(TICK);
                 running.insert(step, Running { title, bar });
-                self.draw_whole();
                 // At once: the first tick is a moment away, which may be all the time it takes.
                 self.whole.force_draw();
                 self.whole.enable_steady_tick(TICK);
@@ -109,7 +112,6 @@ impl Reporter for Bars {
             Event::StepProgress { step, done, total, unit, detail } => {
                 let Some(Running { title, bar }) = running.get(&step) else { return };
                 bar.set_message(format!("{title}: {} {detail}", count(done, total, unit)));
-                self.draw_whole();
             }
             Event::StepDone { step, took, outcome } => {
                 let Some(Running { title, bar }) = running.remove(&step) else { return };
@@ -120,7 +122,6 @@ impl Reporter for Bars {
                 bar.finish_and_clear();
                 self.all.remove(&bar);
                 self.print(&format!("{DONE}✓{DONE:#} {title} ({end})"));
-                self.draw_whole();
             }
             Event::Note { text } => self.print(&text),
             Event::Warning { text } => self.print(&format!("{WARNING}warning{WARNING:#}: {text}")),
@@ -134,6 +135,23 @@ fn style(template: &str) -> ProgressStyle {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics while it holds the lock")
+}
+
+/// How many characters of the bar are done.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a small number")]
+fn filled(fraction: f64) -> usize {
+    (fraction * f64::from(LENGTH)) as usize
+}
+
+/// The part that is done, and its end.
+fn done(fraction: f64) -> String {
+    let end = if filled(fraction) < usize::from(LENGTH) { "╸" } else { "" };
+    "━".repeat(filled(fraction)) + end
+}
+
+/// The rest: to be told apart without colours.
+fn rest(fraction: f64) -> String {
+    "─".repeat(usize::from(LENGTH).saturating_sub(filled(fraction) + 1))
 }
 
 /// `6 min 2 s, about 9 min left`.
@@ -201,7 +219,8 @@ mod tests {
     fn finished_steps_stand_above_those_that_run() {
         let (terminal, bars) = terminal(80);
         let steps = ["userland", "pause", "kubernetes"].map(str::to_owned).to_vec();
-        bars.report(Event::Plan { steps, expected: Some(MINUTE * 10) });
+        let expected = Some(MINUTE * 10);
+        bars.report(Event::Plan { steps, expected, work: expected });
         start(&bars, "pause", "pause 3.10.2", 1);
         start(&bars, "userland", "userland", 2);
         start(&bars, "kubernetes", "kubernetes v1.37.1", 8);
@@ -246,6 +265,17 @@ mod tests {
         let (terminal, bars) = terminal(80);
         bars.report(Event::Note { text: "waiting for process 7 to remove a bundle".into() });
         assert_eq!(terminal.contents(), "waiting for process 7 to remove a bundle");
+    }
+
+    #[test]
+    fn a_thread_that_ends_the_program_can_take_the_bars_away() {
+        let (terminal, bars) = terminal(80);
+        start(&bars, "verify", "checking v1.37.1", 1);
+        assert_ne!(terminal.contents(), "");
+        let remove = bars.remover();
+        std::thread::spawn(remove).join().unwrap();
+        progress(&bars, "verify", 1, 2, "still at it");
+        assert_eq!(terminal.contents(), "");
     }
 
     #[test]

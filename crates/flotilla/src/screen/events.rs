@@ -1,13 +1,15 @@
-//! Progress for scripts: one `CloudEvent` a line, in the shape that minikube's have.
+//! Progress for scripts: one `CloudEvent` a line. docs/reference/json.md describes them.
+//!
+//! Events that minikube has are in its name and shape: all data are strings. Those of our own have typed data.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flotilla_engine::{Event, Reporter};
+use flotilla_engine::{Code, Event, Reporter};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::pace::Pace;
 use super::write_to;
@@ -28,9 +30,7 @@ pub(crate) struct CloudEvents {
 impl CloudEvents {
     /// The command's answer: the last event of a command that went well.
     pub(crate) fn result(&self, value: &impl Serialize) {
-        let mut data = Map::new();
-        flatten(String::new(), json!(value), &mut data);
-        self.write(FLOTILLA, "result", &Value::Object(data));
+        self.write(FLOTILLA, "result", &json!(value));
     }
 
     pub(crate) fn failure(&self, failure: &Failure, hints: &[String]) {
@@ -39,11 +39,16 @@ impl CloudEvents {
             message.push('\n');
             message.push_str(&failure.details.join("\n"));
         }
+        self.error(failure.code(), &message, &hints.join("\n"));
+    }
+
+    /// The last event of a command that failed.
+    pub(crate) fn error(&self, code: Code, message: &str, advice: &str) {
         let data = json!({
-            "name": failure.code().name,
-            "exitcode": failure.exit_status().to_string(),
+            "name": code.name,
+            "exitcode": code.exit_status.to_string(),
             "message": message,
-            "advice": hints.join("\n"),
+            "advice": advice,
         });
         self.write(MINIKUBE, "error", &data);
     }
@@ -63,29 +68,15 @@ impl CloudEvents {
     }
 }
 
-/// Whoever reads minikube's events takes all data for strings: `{"sizes": {"bin": 7}}` becomes `{"sizes.bin": "7"}`.
-fn flatten(name: String, value: Value, into: &mut Map<String, Value>) {
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                flatten(if name.is_empty() { field } else { format!("{name}.{field}") }, value, into);
-            }
-        }
-        Value::String(_) => drop(into.insert(name, value)),
-        other => drop(into.insert(name, Value::String(other.to_string()))),
-    }
-}
-
 impl Reporter for CloudEvents {
     fn report(&self, event: Event) {
         let mut state = self.state.lock().expect("no event is written while the lock is held by a panic");
         let (pace, last) = &mut *state;
         pace.take(&event);
         match event {
-            Event::Plan { steps, expected } => {
-                let seconds = expected.map(|time| time.as_secs().to_string()).unwrap_or_default();
-                let data = json!({"totalsteps": steps.len().to_string(), "expectedseconds": seconds});
-                self.write(FLOTILLA, "plan", &data);
+            Event::Plan { steps, expected, .. } => {
+                let seconds = expected.map(|time| time.as_secs());
+                self.write(FLOTILLA, "plan", &json!({"steps": steps, "expectedSeconds": seconds}));
             }
             Event::StepStarted { step, title, .. } => {
                 let (current, total) = pace.position(&step).unwrap_or((1, 1));
@@ -104,16 +95,16 @@ impl Reporter for CloudEvents {
                 last.insert(step.clone(), Instant::now());
                 let data = json!({
                     "name": step,
-                    "done": done.to_string(),
-                    "total": total.map(|total| total.to_string()).unwrap_or_default(),
+                    "done": done,
+                    "total": total,
                     "unit": unit,
                     "message": detail,
-                    "progress": format!("{:.3}", pace.fraction()),
+                    "progress": rounded(pace.fraction(), 1000.0),
                 });
                 self.write(FLOTILLA, "step.progress", &data);
             }
             Event::StepDone { step, took, outcome } => {
-                let seconds = format!("{:.1}", took.as_secs_f64());
+                let seconds = rounded(took.as_secs_f64(), 10.0);
                 self.write(
                     FLOTILLA,
                     "step.done",
@@ -124,4 +115,9 @@ impl Reporter for CloudEvents {
             Event::Warning { text } => self.write(MINIKUBE, "warning", &json!({"message": text})),
         }
     }
+}
+
+/// A number as people write it: no digits that nothing is known of.
+fn rounded(number: f64, parts: f64) -> f64 {
+    (number * parts).round() / parts
 }

@@ -1,4 +1,4 @@
-//! Progress as plain lines, for log files and pipes.
+//! Progress as plain lines, for log files and pipes: one for each step, when it has ended.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,6 +12,8 @@ use super::{WARNING, write_to};
 
 /// How often a step that takes long says where it is.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+/// A step that is expected to take this long says that it has begun, too.
+const LONG: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Mutex<State>);
@@ -36,13 +38,13 @@ impl Reporter for Lines {
 impl State {
     fn render(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Plan { steps, expected } => {
+            Event::Plan { steps, expected, .. } => {
                 let time = expected.map(|time| format!(", {}", about(time))).unwrap_or_default();
                 Some(format!("{}{time}", count_of(steps.len())))
             }
-            Event::StepStarted { step, title, .. } => {
+            Event::StepStarted { step, title, expected } => {
                 self.running.insert(step.clone(), (title.clone(), Instant::now()));
-                Some(format!("{}{title}", self.position(step)))
+                expected.filter(|time| *time >= LONG).map(|time| format!("{title}: {}", about(time)))
             }
             Event::StepProgress { step, done, total, unit, detail } => {
                 let (title, last) = self.running.get_mut(step)?;
@@ -55,7 +57,7 @@ impl State {
                 let left =
                     self.pace.remaining().map(|time| format!(", {} left", about(time))).unwrap_or_default();
                 let detail = if detail.is_empty() { String::new() } else { format!(" {detail}") };
-                Some(format!("{}{title}: {count}{detail}{left}", self.position(step)))
+                Some(format!("{title}: {count}{detail}{left}"))
             }
             Event::StepDone { step, took, outcome } => {
                 let (title, _) = self.running.remove(step)?;
@@ -63,14 +65,54 @@ impl State {
                     Outcome::Done => format!("done in {}", duration(*took)),
                     Outcome::Kept => "nothing to do".into(),
                 };
-                Some(format!("{}{title}: {end}", self.position(step)))
+                let position =
+                    self.pace.ended(step).map(|(n, of)| format!("[{n}/{of}] ")).unwrap_or_default();
+                Some(format!("{position}{title}: {end}"))
             }
             Event::Note { text } => Some(text.clone()),
             Event::Warning { text } => Some(format!("{WARNING}warning{WARNING:#}: {text}")),
         }
     }
+}
 
-    fn position(&self, step: &str) -> String {
-        self.pace.position(step).map(|(n, of)| format!("[{n}/{of}] ")).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_one_line_in_the_order_in_which_they_end() {
+        let mut state = State::default();
+        let (expected, work) = (Some(Duration::from_secs(12)), Some(Duration::from_secs(14)));
+        let start = |step: &str, seconds| {
+            let expected = Some(Duration::from_secs(seconds));
+            Event::StepStarted { step: step.into(), title: format!("making {step}"), expected }
+        };
+        let done = |step: &str| {
+            let (took, outcome) = (Duration::from_secs(2), Outcome::Done);
+            Event::StepDone { step: step.into(), took, outcome }
+        };
+        let events = [
+            Event::Plan { steps: ["a", "b", "c"].map(str::to_owned).to_vec(), expected, work },
+            start("a", 2),
+            start("b", 1),
+            start("c", 11),
+            done("b"),
+            done("a"),
+            start("extra", 1),
+            done("extra"),
+            done("c"),
+        ];
+        let lines = events.iter().filter_map(|event| {
+            state.pace.take(event);
+            state.render(event)
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+        3 steps, about 12 s
+        making c: about 11 s
+        [1/3] making b: done in 2 s
+        [2/3] making a: done in 2 s
+        making extra: done in 2 s
+        [3/3] making c: done in 2 s
+        ");
     }
 }

@@ -12,32 +12,62 @@ pub(crate) struct Pace {
     /// When the work began; waiting for others is none.
     started: Option<Instant>,
     steps: Vec<String>,
+    /// How long it takes by the clock.
     expected: Duration,
+    /// How long all steps would take one after the other.
+    work: Duration,
     finished: Duration,
-    running: BTreeMap<String, (Duration, f64)>,
+    running: BTreeMap<String, Running>,
+    /// How many steps of the plan have ended.
+    ended: usize,
+}
+
+#[derive(Debug)]
+struct Running {
+    since: Instant,
+    expected: Duration,
+    /// The share that is done, of steps that say so.
+    told: Option<f64>,
+}
+
+/// A step that does not say how far it is counts as far as its time is over, but not as done.
+const NEARLY: f64 = 0.95;
+
+impl Running {
+    fn fraction(&self) -> f64 {
+        let by_time = || self.since.elapsed().as_secs_f64() / self.expected.as_secs_f64();
+        match self.told {
+            Some(told) => told,
+            None if self.expected.is_zero() => 0.0,
+            None => by_time().min(NEARLY),
+        }
+    }
 }
 
 impl Pace {
     pub(crate) fn take(&mut self, event: &Event) {
-        if matches!(event, Event::Plan { .. } | Event::StepStarted { .. }) {
-            self.started.get_or_insert_with(Instant::now);
-        }
         match event {
-            Event::Plan { steps, expected } => {
+            Event::Plan { steps, expected, work } => {
                 self.steps.clone_from(steps);
                 self.expected = expected.unwrap_or_default();
+                self.work = work.unwrap_or_default();
+                (self.finished, self.ended) = (Duration::ZERO, 0);
+                self.started = Some(Instant::now());
             }
             Event::StepStarted { step, expected, .. } => {
-                self.running.insert(step.clone(), (expected.unwrap_or_default(), 0.0));
+                let (since, expected) = (Instant::now(), expected.unwrap_or_default());
+                self.started.get_or_insert(since);
+                self.running.insert(step.clone(), Running { since, expected, told: None });
             }
             Event::StepProgress { step, done, total: Some(total), .. } => {
-                if let Some((_, fraction)) = self.running.get_mut(step) {
-                    *fraction = share(*done, *total);
+                if let Some(running) = self.running.get_mut(step) {
+                    running.told = Some(share(*done, *total));
                 }
             }
             Event::StepDone { step, outcome, .. } => {
-                if let (Some((expected, _)), Outcome::Done) = (self.running.remove(step), outcome) {
-                    self.finished += expected;
+                self.ended += usize::from(self.steps.contains(step));
+                if let (Some(running), Outcome::Done) = (self.running.remove(step), outcome) {
+                    self.finished += running.expected;
                 }
             }
             _ => {}
@@ -49,21 +79,26 @@ impl Pace {
         Some((self.steps.iter().position(|name| name == step)? + 1, self.steps.len()))
     }
 
+    /// `3/12` where three of the plan's steps have ended. Steps end in another order than the plan has them.
+    pub(crate) fn ended(&self, step: &str) -> Option<(usize, usize)> {
+        self.steps.iter().any(|name| name == step).then_some((self.ended, self.steps.len()))
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.map(|started| started.elapsed()).unwrap_or_default()
     }
 
     /// The share of the work that is done, by time.
     pub(crate) fn fraction(&self) -> f64 {
-        if self.expected.is_zero() {
+        if self.work.is_zero() {
             if self.running.is_empty() && self.started.is_some() {
                 return 1.0;
             }
-            return self.running.values().map(|(_, fraction)| *fraction).fold(0.0, f64::max);
+            return self.running.values().map(Running::fraction).fold(0.0, f64::max);
         }
         let running: f64 =
-            self.running.values().map(|(expected, fraction)| expected.as_secs_f64() * fraction).sum();
-        ((self.finished.as_secs_f64() + running) / self.expected.as_secs_f64()).min(1.0)
+            self.running.values().map(|step| step.expected.as_secs_f64() * step.fraction()).sum();
+        ((self.finished.as_secs_f64() + running) / self.work.as_secs_f64()).min(1.0)
     }
 
     /// At first what was expected; the further it gets, the more what the pace so far makes likely. Nothing while
@@ -128,7 +163,8 @@ mod tests {
             expected: Some(seconds(n)),
         };
         let done = |step: &str, outcome| Event::StepDone { step: step.into(), took: Duration::ZERO, outcome };
-        pace.take(&Event::Plan { steps: vec!["a".into(), "b".into()], expected: Some(seconds(100)) });
+        let (steps, expected) = (vec!["a".into(), "b".into()], Some(seconds(100)));
+        pace.take(&Event::Plan { steps, expected, work: expected });
         pace.take(&start("kept", 900));
         pace.take(&done("kept", Outcome::Kept));
         assert!(pace.fraction() < 0.001);
@@ -145,7 +181,27 @@ mod tests {
         });
         assert!((pace.fraction() - 0.7).abs() < 0.001);
         assert_eq!(pace.position("b"), Some((2, 2)));
-        assert_eq!(pace.position("verify"), None);
+        assert_eq!((pace.position("verify"), pace.ended("verify")), (None, None));
+        assert_eq!(pace.ended("a"), Some((1, 2)));
+    }
+
+    #[test]
+    fn side_by_side_steps_that_say_nothing_move_with_the_clock() {
+        let mut pace = Pace::default();
+        let steps = vec!["a".to_owned(), "b".to_owned()];
+        let (expected, work) = (Some(seconds(100)), Some(seconds(200)));
+        pace.take(&Event::Plan { steps: steps.clone(), expected, work });
+        for step in steps {
+            pace.take(&Event::StepStarted { step, title: String::new(), expected });
+        }
+        let ago = |n| Instant::now().checked_sub(seconds(n)).unwrap();
+        pace.started = Some(ago(50));
+        pace.running.values_mut().for_each(|step| step.since = ago(50));
+        assert!((pace.fraction() - 0.5).abs() < 0.01, "{}", pace.fraction());
+        let left = pace.remaining().unwrap().as_secs_f64();
+        assert!((left - 50.0).abs() < 1.0, "{left}");
+        pace.running.values_mut().for_each(|step| step.since = ago(500));
+        assert!((pace.fraction() - NEARLY).abs() < 0.001, "late is not done");
     }
 
     #[test]
@@ -163,7 +219,10 @@ mod tests {
         assert_eq!(pace.remaining().unwrap().as_secs(), 90);
         pace.take(&progress(100));
         assert_eq!(pace.remaining(), None);
-        assert_eq!(Pace { expected: seconds(100), ..Pace::default() }.remaining(), Some(seconds(100)));
+        assert_eq!(
+            Pace { expected: seconds(100), work: seconds(100), ..Pace::default() }.remaining(),
+            Some(seconds(100))
+        );
     }
 
     #[test]

@@ -88,11 +88,8 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
     there was no cluster nowhere
     ----- stderr -----
     3 steps, about 1 s
-    [1/3] taking nowhere out of your kubeconfig
     [1/3] taking nowhere out of your kubeconfig: nothing to do
-    [2/3] removing the machines and the network of nowhere
     [2/3] removing the machines and the network of nowhere: nothing to do
-    [3/3] forgetting nowhere
     [3/3] forgetting nowhere: nothing to do
     ");
     assert_eq!(home.run(["delete", "-p", "nowhere", "-o", "json"]).success().events().len(), 8);

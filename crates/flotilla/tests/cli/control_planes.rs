@@ -59,7 +59,7 @@ fn those_that_were_stopped_together_start_together() {
     status: 83
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_NOT_RUNNING]: node demo is not running
+    error[GUEST_NOT_RUNNING]: cluster demo is stopped
     hint: start it with `flotilla start -p demo`
     ");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);

@@ -99,8 +99,7 @@ fn scripts_get_the_steps() {
     let result = events.last().unwrap();
     assert_eq!(result["type"], "dev.flotilla.result");
     assert_eq!(result["data"]["cluster"], "flotilla");
-    let steps = result["data"]["steps"].as_str().unwrap();
-    let steps: Vec<serde_json::Value> = serde_json::from_str(steps).unwrap();
+    let steps = result["data"]["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["network", "machine/flotilla", "api/flotilla", "complete", "kubeconfig", "wait"]);
 }

@@ -91,7 +91,7 @@ fn a_stopped_cluster_has_nobody_to_ask() {
 status: 83
 ----- stdout -----
 ----- stderr -----
-error[GUEST_NOT_RUNNING]: node demo is not running
+error[GUEST_NOT_RUNNING]: cluster demo is stopped
 hint: start it with `flotilla start -p demo`
 ";
     let file = below(&home, "etcd.snapshot");

@@ -134,7 +134,7 @@ fn a_new_cluster_is_all_additions() {
     ----- stdout -----
     + node demo: control plane
     + node demo-m02: worker
-    + node big: worker
+    + node big: worker, memory 1Gi
     ----- stderr -----
     ");
     let (dry, ran) =
@@ -204,6 +204,7 @@ fn changes_are_shown_and_nothing_is_touched() {
           "node": "new",
           "possible": true,
           "role": "worker",
+          "settings": {},
           "text": "+ node new: worker"
         }
       ],

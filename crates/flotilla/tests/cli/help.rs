@@ -263,13 +263,13 @@ fn help_of_ssh() {
     Open a shell in a node, or run a command there
 
     Standard input and output are passed byte for byte, and the exit status is the command's. Several
-    words are one line for the node's shell, as ssh has it.
+    words are one line for the node's shell, as with ssh.
 
-    Usage: flotilla ssh [OPTIONS] [COMMAND]...
+    Usage: flotilla ssh [OPTIONS] [[NODE] COMMAND]...
 
     Arguments:
-      [COMMAND]...
-              Command to run there
+      [[NODE] COMMAND]...
+              Command to run there; the first word may be the node's name
 
     Options:
       -n, --node <NODE>
@@ -284,6 +284,7 @@ fn help_of_ssh() {
 
     Examples:
       flotilla ssh
+      flotilla ssh m02
       flotilla ssh -- crictl ps
       flotilla ssh -- 'cat > /tmp/file' < file
     ----- stderr -----

@@ -53,7 +53,7 @@ fn a_list_of_bundles() {
         "path": "[HOME]/flotilla/bundles/[DIGEST]",
         "sizes": {
           "bin": 23,
-          "on_disk": 900000000,
+          "onDisk": 900000000,
           "rootfs": 431000000,
           "store": 507000000
         },

@@ -195,7 +195,8 @@ fn help_of_cp() {
 
     `NODE:` before a path says where it is; a path without it is on this host, but if neither path names
     a node, the target is in the primary one. Paths in nodes begin at /root. Folders are copied with all
-    in them, into the target if that is a folder already. Modes are kept.
+    in them, into the target if that is a folder already. Modes are kept. `-` is standard input or
+    output, for one file.
 
     Usage: flotilla cp [OPTIONS] <[NODE:]SRC> <[NODE:]DST>
 
@@ -225,6 +226,7 @@ fn help_of_cp() {
       flotilla cp ./images m02:/var/tmp             a folder
       flotilla cp m02:/var/log/flotilla ./logs
       flotilla cp m02:/etc/hosts m03:/tmp/hosts
+      flotilla cp m02:/etc/hosts - | grep demo      to standard output
     ----- stderr -----
     ");
     assert_snapshot!(home().run(["node", "cp", "--help"]), @"

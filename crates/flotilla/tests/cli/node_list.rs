@@ -46,7 +46,7 @@ fn nodes_are_listed_with_what_each_has() {
     demo-m02  10.213.77.3  worker  Stopped  v1.36.4  1  2Gi  10.254.1.0/24  disk=ssd  dedicated=batch:NoSchedule  8080:30080
     big  10.213.77.4  worker  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.2.0/24
     ");
-    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4"}"#);
+    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4","Wanted":"Stopped"}"#);
 }
 
 /// A list without what this host has, which differs from host to host, and so does how wide its columns are.
@@ -64,14 +64,18 @@ fn on_any_host(ran: &Ran) -> String {
 }
 
 #[test]
-fn a_node_that_is_to_run_and_does_not_has_ended() {
+fn a_node_that_should_run_and_does_not_is_told_from_one_that_was_stopped() {
     let nodes = "
 - {name: demo, role: control-plane}
 - {name: demo-m02, role: worker, state: stopped}
 ";
     let Some(home) = home_with(nodes, &["demo", "demo-m02"]) else { return };
-    let ran = home.run(["node", "list", "-p", "demo", "--format", "{{.Name}} {{.Status}}"]).success();
-    assert_eq!(ran.stdout, "demo Ended\ndemo-m02 Stopped\n");
+    let ran =
+        home.run(["node", "list", "-p", "demo", "--format", "{{.Name}} {{.Status}} {{.Wanted}}"]).success();
+    assert_eq!(ran.stdout, "demo Stopped Running\ndemo-m02 Stopped Stopped\n");
+    let ran = home.run(["node", "list", "-p", "demo"]).success();
+    let ended: Vec<_> = ran.stdout.lines().filter(|line| line.contains("Stopped (should run)")).collect();
+    assert!(ended.len() == 1 && ended[0].starts_with("demo "), "{ran}");
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn the_logs_that_a_node_left_are_shown() {
 
     ----- stderr -----
     node demo-m02 is not running: these are the logs that it left
-    hint: start it with `flotilla node start -p demo demo-m02`
+    hint: start it with `flotilla start -p demo`
     ");
     // Nothing more will come.
     assert_eq!(home.run(["-p", "demo", "node", "logs", "m02", "-f"]).status, 83);

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 
+use flotilla_linux::host::Command;
 use flotilla_testkit::Home;
 use insta::assert_snapshot;
 use tempfile::TempDir;
@@ -28,7 +29,10 @@ impl Nobody {
         }
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
         let program = folder.path().join("flotilla");
-        fs::copy(env!("CARGO_BIN_EXE_flotilla"), &program).expect("a copy of the program");
+        // By another process: a file that this one writes may be inherited, still open, by a child of another test, and a
+        // program that is open for writing cannot be run.
+        let source = env!("CARGO_BIN_EXE_flotilla");
+        Command::new("cp").arg(source).arg(&program).run().expect("a copy of the program");
         let home = Home::new("setpriv");
         chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("root may give it away");
         let prefix = vec![

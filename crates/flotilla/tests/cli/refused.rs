@@ -24,7 +24,7 @@ fn on_any_host(ran: &Ran) -> String {
     let memory = host.memory / 1024 / 1024;
     ran.to_string()
         .replace(&format!("the host has {memory} MiB"), "the host has [MEMORY] MiB")
-        .replace(&format!("at most {memory}m"), "at most [MEMORY]m")
+        .replace(&format!("has: {}m", host.memory * 16 / 1024 / 1024), "has: [16 TIMES MEMORY]m")
         .replace(&format!("the host has {}", host.cpus), "the host has [CPUS]")
         .replace(&format!("at most {}", host.cpus), "at most [CPUS]")
 }
@@ -47,7 +47,7 @@ fn more_memory_than_the_host_has() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla wants 102398976 MiB of memory, the host has [MEMORY] MiB
-    hint: give it at most [MEMORY]m, or `max`
+    hint: give it `max`, or at most 16 times what the host has: [16 TIMES MEMORY]m
     ");
 }
 

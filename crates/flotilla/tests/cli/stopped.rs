@@ -58,6 +58,7 @@ fn status_says_so_in_every_form() {
     ip: 10.213.77.2
     primary: yes
 
+    cluster: demo, Kubernetes v1.37.1, https://10.213.77.254:6443, created [AGE] ago
     ----- stderr -----
     ");
     assert_snapshot!(home.run(["status", "-p", "demo", "-o", "json"]), @r#"
@@ -148,7 +149,7 @@ fn what_needs_a_running_node_says_so() {
         assert_eq!((ran.status, ran.stdout.as_str()), (83, ""), "{command:?} {ran}");
         assert_eq!(
             ran.stderr,
-            "error[GUEST_NOT_RUNNING]: node demo is not running\nhint: start it with `flotilla start -p demo`\n",
+            "error[GUEST_NOT_RUNNING]: cluster demo is stopped\nhint: start it with `flotilla start -p demo`\n",
             "{command:?}"
         );
     }
@@ -166,7 +167,7 @@ fn stopping_it_again_changes_nothing() {
     assert_snapshot!(home.run(["stop", "--all", "-o", "json"]), @r#"
     status: 0
     ----- stdout -----
-    {"data":{"changed":"false","name":"demo"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"changed":false,"name":"demo"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }
@@ -303,7 +304,7 @@ fn while_another_command_changes_it_one_waits_or_fails() {
     ----- stderr -----
     waiting for process 4711: flotilla start (since [TIME])
     error[INTERRUPTED]: cancelled while waiting for [HOME]/flotilla/clusters/demo/lock
-    hint: run the same command again to go on, or delete the cluster to undo it
+    hint: run the same command again to resume; `flotilla status -p demo` shows what runs
     ");
 
     let waiting = home.start(["stop", "-p", "demo"]);

@@ -27,7 +27,6 @@ fn without_progress_there_are_lines() {
     assert_snapshot!(seen, @"
     status: 0
     ----- terminal -----
-    checking v1.30.0
     checking v1.30.0: done in [DURATION]
     bundle [DIGEST] is whole: 3 files are as they were made
     ");

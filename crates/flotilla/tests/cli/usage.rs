@@ -33,6 +33,22 @@ fn an_unknown_command_gets_a_suggestion() {
 }
 
 #[test]
+fn scripts_that_ask_for_json_get_usage_errors_as_an_event() {
+    let home = home();
+    for asked in [&["-o", "json"][..], &["-ojson"], &["--output=json"], &["--output", "json"]] {
+        let ran = home.run(["bundle", "build", "--kubernetes-versoin", "v1.37.1"].iter().chain(asked));
+        assert_eq!((ran.status, ran.stderr.as_str()), (14, ""), "{ran}");
+        let event = &ran.events()[0];
+        assert_eq!((&event["data"]["name"], &event["data"]["exitcode"]), (&"MK_USAGE".into(), &"14".into()));
+        let message = event["data"]["message"].as_str().unwrap();
+        assert_eq!(message, "unexpected argument '--kubernetes-versoin' found");
+        assert!(event["data"]["advice"].as_str().unwrap().contains("--kubernetes-version"), "{ran}");
+    }
+    // What stands behind `--` is for another program.
+    assert_eq!(home.run(["strat", "--", "-o", "json"]).stdout, "");
+}
+
+#[test]
 fn an_unknown_flag_is_refused() {
     let home = home();
     assert_snapshot!(home.run(["bundle", "build", "--kubernetes-versoin", "v1.37.1"]), @"

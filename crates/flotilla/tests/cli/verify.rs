@@ -13,7 +13,6 @@ fn a_whole_bundle() {
     ----- stdout -----
     bundle [DIGEST] is whole: 3 files are as they were made
     ----- stderr -----
-    checking v1.30.0
     checking v1.30.0: done in [DURATION]
     ");
     assert_snapshot!(without_progress(&home.run(["bundle", "verify", TINY_VERSION, "-o", "json"])), @r#"
@@ -21,7 +20,7 @@ fn a_whole_bundle() {
     ----- stdout -----
     {"data":{"currentstep":"1","message":"checking v1.30.0","name":"verify","totalsteps":"1"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
     {"data":{"name":"verify","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
-    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes.bin":"23","sizes.on_disk":"900000000","sizes.rootfs":"431000000","sizes.store":"507000000","source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":{"bin":23,"onDisk":900000000,"rootfs":431000000,"store":507000000},"source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }
@@ -41,7 +40,6 @@ fn every_damaged_file_is_named() {
     status: 18
     ----- stdout -----
     ----- stderr -----
-    checking v1.30.0
     error[BUNDLE_DAMAGED]: [DIGEST] is damaged: 4 of its files differ
         bin/kubectl: its content changed
         rootfs/bin: missing

@@ -109,7 +109,7 @@ nodes:
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
     a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a node's pods need more addresses than a /30 has: /28 at least
     a.yaml:4:63 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): "" is not a DNS domain
-    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it at most 8192m, or `max`
+    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it `max`, or at most 16 times what the host has: 131072m
     a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 5 CPUs, the host has 4; give it at most 4, or `max`
     a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): the control plane demo cannot be stopped while other nodes run, and no other control plane; stop the other nodes as well, or let it run
     a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, it needs 2048 MiB; give it at least 2048m

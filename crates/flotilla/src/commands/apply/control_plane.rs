@@ -19,8 +19,7 @@ pub(super) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Res
     let primary_runs = plan.wanted.control_planes().any(|node| runs(node) && node.name == *primary);
     // All that is certain about control planes that are off is that the primary one is a member of etcd.
     if !force && any_runs && !primary_runs && !cx.wait(cx.engine().control_plane_is_on(cluster))? {
-        let (cluster, node) = (cx.name.clone(), primary.clone());
-        return Err(EngineError::NotRunning { cluster, node }.into());
+        return Err(EngineError::Stopped(cx.name.clone()).into());
     }
     // They come first, also those that are dead and those that are about to go.
     let coming = cluster.spec.control_planes().filter(|node| any_runs && runs(node));

@@ -8,6 +8,13 @@ pub(super) enum Typed {
     Node(Option<String>, String),
 }
 
+impl Typed {
+    /// `-`: standard input or output.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Host(path) if path == "-")
+    }
+}
+
 /// Source and target. If neither says that it is in a node, the target is, as minikube has it.
 ///
 /// `name` is a node that was named before them: a path that begins with `:` is there. Without it, in the primary one.
@@ -22,7 +29,9 @@ pub(super) fn ends(name: Option<&str>, source: &str, target: &str) -> [Typed; 2]
     let is_there = |end: &Typed| matches!(end, Typed::Node(node, _) if node.as_deref() == name);
     let only_target = matches!(source, Typed::Host(_)) || name.is_some() && !is_there(&source);
     match target {
-        Typed::Host(path) if only_target => [source, Typed::Node(name.map(str::to_owned), path)],
+        Typed::Host(path) if only_target && path != "-" => {
+            [source, Typed::Node(name.map(str::to_owned), path)]
+        }
         target => [source, target],
     }
 }
@@ -47,6 +56,16 @@ mod tests {
         assert_eq!(told(None, "m02:/a", "demo-m03:b"), "<m02>/a -> <demo-m03>b");
         assert_eq!(told(None, "./a:b", "m02:"), "./a:b -> <m02>");
         assert_eq!(told(None, ":/a", "b"), "<>/a -> b");
+    }
+
+    #[test]
+    fn a_dash_is_standard_input_or_output() {
+        let [source, target] = ends(None, "m02:/a", "-");
+        assert!(!source.is_stream() && target.is_stream());
+        let [source, target] = ends(None, "-", "m02:/a");
+        assert!(source.is_stream() && !target.is_stream());
+        assert_eq!(told(None, "-", "/a"), "- -> <>/a");
+        assert!(!ends(None, "./-", "m02:/a")[0].is_stream(), "a file of that name");
     }
 
     #[test]

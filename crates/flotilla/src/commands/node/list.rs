@@ -19,6 +19,8 @@ struct Row {
     name: String,
     role: &'static str,
     status: &'static str,
+    /// What it should be: another status than that is a node that ended by itself, or whose host did.
+    wanted: &'static str,
     #[serde(rename = "IP")]
     ip: String,
     version: String,
@@ -45,7 +47,11 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
                 Role::ControlPlane => "control-plane",
                 Role::Worker => "worker",
             },
-            status: status(cx, &node.spec, machines.get(&node.spec.name).map(AsRef::as_ref)),
+            status: status(cx, machines.get(&node.spec.name).map(AsRef::as_ref)),
+            wanted: match node.spec.power {
+                WantedPower::Running => "Running",
+                WantedPower::Stopped => "Stopped",
+            },
             ip: node.address.to_string(),
             version: version(cx, &cluster, &node.spec),
             cpus: node.spec.cpus.count_on(&host).unwrap_or(host.cpus).to_string(),
@@ -85,16 +91,17 @@ const HEADING: [&str; 7] = ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "
 
 impl Row {
     fn cells(self) -> Vec<String> {
-        vec![self.name, self.ip, self.role.into(), self.status.into(), self.version, self.cpus, self.memory]
+        let ended = self.status == "Stopped" && self.wanted == "Running";
+        let status = if ended { "Stopped (should run)" } else { self.status };
+        vec![self.name, self.ip, self.role.into(), status.into(), self.version, self.cpus, self.memory]
     }
 }
 
-/// One that is to run and does not was killed, or its host was.
-fn status(cx: &Cx, node: &NodeSpec, machine: Option<&dyn Machine>) -> &'static str {
+/// In `status`' words.
+fn status(cx: &Cx, machine: Option<&dyn Machine>) -> &'static str {
     match machine.filter(|machine| machine.state().power == Power::On) {
         Some(machine) if cx.wait(cx.engine().bootstrapper.is_paused(machine)) => "Paused",
         Some(_) => "Running",
-        None if node.power == WantedPower::Running => "Ended",
         None => "Stopped",
     }
 }

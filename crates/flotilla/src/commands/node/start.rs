@@ -41,12 +41,9 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
 /// Control planes that were stopped together start together: some of them alone may be no majority of etcd's members,
 /// and none of them can be asked.
 fn start_together(cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
-    let stopped = cluster.spec.control_planes().find(|node| node.power == WantedPower::Stopped);
-    match stopped {
-        Some(node) if !cx.wait(cx.engine().control_plane_is_on(cluster))? => {
-            let (cluster, node) = (cx.name.clone(), node.name.clone());
-            Err(EngineError::NotRunning { cluster, node }.into())
-        }
-        _ => Ok(()),
+    let any_stopped = cluster.spec.control_planes().any(|node| node.power == WantedPower::Stopped);
+    if any_stopped && !cx.wait(cx.engine().control_plane_is_on(cluster))? {
+        return Err(EngineError::Stopped(cx.name.clone()).into());
     }
+    Ok(())
 }

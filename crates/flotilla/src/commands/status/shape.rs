@@ -7,6 +7,7 @@ use flotilla_spec::Role;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::about::About;
 use super::etcd::EtcdStatus;
 
 /// One node.
@@ -99,6 +100,8 @@ pub(super) struct ClusterStatus {
     status_code: u16,
     status_name: &'static str,
     binary_version: &'static str,
+    #[serde(flatten)]
+    about: About,
     components: Value,
     nodes: Vec<Value>,
     #[serde(rename = "VirtualIP")]
@@ -110,6 +113,7 @@ pub(super) struct ClusterStatus {
 impl ClusterStatus {
     pub(super) fn of(
         name: &str,
+        about: About,
         nodes: &[NodeStatus],
         virtual_ip: Ipv4Addr,
         etcd: Option<EtcdStatus>,
@@ -150,6 +154,7 @@ impl ClusterStatus {
             status_code,
             status_name,
             binary_version: concat!("v", env!("CARGO_PKG_VERSION")),
+            about,
             components: json!({"kubeconfig": component("kubeconfig", kubeconfig)}),
             nodes: nodes.collect(),
             virtual_ip,
@@ -251,9 +256,15 @@ mod tests {
         assert_eq!(filled, "demo: Running, Running");
     }
 
+    fn whole(nodes: &[NodeStatus]) -> ClusterStatus {
+        let about = About::new(&flotilla_testkit::fake::cluster("10.213.0.0/24"), None);
+        ClusterStatus::of("demo", about, nodes, Ipv4Addr::new(10, 213, 0, 254), None)
+    }
+
     #[test]
     fn the_whole_cluster_has_what_minikube_has_not_as_well() {
-        let whole = ClusterStatus::of("demo", &[running()], Ipv4Addr::new(10, 213, 0, 254), None);
+        let whole = whole(&[running()]);
+        assert_eq!(serde_json::to_value(&whole).unwrap()["Server"], "https://10.213.0.254:6443");
         let node = &whole.nodes[0];
         assert_eq!((&node["Primary"], &node["VirtualIP"]), (&true.into(), &true.into()));
         assert_eq!(node["Taints"], "node-role.kubernetes.io/control-plane:NoSchedule");
@@ -261,8 +272,7 @@ mod tests {
 
     #[test]
     fn the_whole_cluster_has_minikubes_numbers() {
-        let of =
-            |nodes: &[NodeStatus]| ClusterStatus::of("demo", nodes, Ipv4Addr::new(10, 213, 0, 254), None);
+        let of = whole;
         let off = of(&[stopped(Role::ControlPlane)]);
         assert_eq!((off.status_code, off.status_name), (405, "Stopped"));
         let paused = of(&[NodeStatus { api_server: "Paused", ..running() }]);

@@ -54,5 +54,5 @@ pub(super) fn the_second_command_waits_or_says_who_is_first(cluster: &Cluster) {
     assert_eq!(first, 0, "{last}");
     let (second, last) = second.finish();
     assert_eq!(second, 0, "{last}");
-    assert_eq!(last["data"]["changed"], "false", "the first has done it all: {last}");
+    assert_eq!(last["data"]["changed"], false, "the first has done it all: {last}");
 }

@@ -39,7 +39,8 @@ pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
         let told_all = told.contains(&format!("node {node} ended without being stopped"));
         if status.status.code() == Some(3) && told_all { Ok(()) } else { Err(told) }
     });
-    assert_eq!(fleet::list(cluster)[2]["Status"], "Ended");
+    let listed = &fleet::list(cluster)[2];
+    assert_eq!((&listed["Status"], &listed["Wanted"]), (&"Stopped".into(), &"Running".into()));
     wait_until("its pod is elsewhere", PATIENCE, || {
         let now = fleet::nodes_of(cluster, "nimble");
         if now.len() == 1 && now[0] != *node { Ok(()) } else { Err(format!("{now:?}")) }
