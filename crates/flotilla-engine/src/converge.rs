@@ -12,6 +12,7 @@ use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, Node};
@@ -94,6 +95,17 @@ impl Engine<'_> {
         let member = control_planes().find(|node| joined.contains(&node.spec.name));
         let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
         let mut seen = Observed { network, routes, founders, orphans, ..powers(machines) };
+        let now = Timestamp::now();
+        for (name, machine) in machines.iter().filter(|(name, _)| holds_data(name)) {
+            let certificates = self.bootstrapper.certificates(machine.as_ref()).await?;
+            if certificates.are_due(now) {
+                seen.due.insert(name.clone());
+            }
+            let authority = certificates.first_authority().filter(|authority| authority.has_expired(now));
+            if let Some(authority) = authority {
+                seen.expired_authority = Some((name.clone(), authority.clone()));
+            }
+        }
         if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
             seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
         }
@@ -486,6 +498,14 @@ impl Engine<'_> {
                 Ok(Outcome::Done)
             }
             Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
+            Action::Renew(nodes) => {
+                let cluster = work.cluster()?;
+                let due = nodes.iter().map(|name| work.at(name).map(|(_, node, machine)| (node, machine)));
+                let due: Vec<_> = due.collect::<Result<_, _>>()?;
+                let control_planes = work.speakers(self.bootstrapper).await?;
+                self.bootstrapper.renew(cluster, &due, &control_planes).await?;
+                Ok(Outcome::Done)
+            }
             Action::StartApi(node) => {
                 let (cluster, node, machine) = work.at(node)?;
                 let others = work.other_control_planes(cluster, &node.spec.name);
@@ -524,8 +544,13 @@ impl Engine<'_> {
     }
 }
 
-/// Refuses to found a second, empty cluster beside the members of the first.
+/// Refuses to found a second, empty cluster beside the members of the first, and to start one whose authority nobody
+/// accepts any more.
 fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> {
+    if let Some((node, authority)) = &observed.expired_authority {
+        let (cluster, node) = (cluster.name().clone(), node.clone());
+        return Err(EngineError::AuthorityExpired { cluster, node, authority: authority.clone() });
+    }
     if observed.orphans.is_empty() {
         return Ok(());
     }

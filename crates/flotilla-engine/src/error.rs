@@ -7,7 +7,7 @@ use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName};
 
 use crate::explain::{Code, Explain, about, profile_flag};
-use crate::port::{BootstrapError, DriverError, ExecError, Finding};
+use crate::port::{BootstrapError, Certificate, DriverError, ExecError, Finding};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -52,6 +52,12 @@ pub enum EngineError {
         /// Nodes that are members still.
         members: Vec<NodeName>,
     },
+    #[error(
+        "the certificate authority {} of cluster {cluster} (on node {node}) expired on {}",
+        .authority.name,
+        .authority.expires.strftime("%Y-%m-%d")
+    )]
+    AuthorityExpired { cluster: ClusterName, node: NodeName, authority: Certificate },
     #[error("cluster {cluster} is there already, with another {what}")]
     Different {
         cluster: ClusterName,
@@ -141,6 +147,7 @@ impl Explain for EngineError {
             Self::NotRunning { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
             Self::ControlPlaneLost { .. } => ("GUEST_CONTROL_PLANE_LOST", 85),
+            Self::AuthorityExpired { .. } => ("GUEST_CA_EXPIRED", 80),
             Self::Majority { .. } | Self::MajorityUnknown { .. } => ("GUEST_MAJORITY", 81),
             Self::Different { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
@@ -187,6 +194,11 @@ impl Explain for EngineError {
             Self::LastControlPlane { cluster, .. } => {
                 vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]
             }
+            Self::AuthorityExpired { cluster, .. } => vec![about(
+                cluster,
+                "flotilla cannot renew a certificate authority: create a new cluster under another name, and remove this \
+                 one with `flotilla delete`",
+            )],
             Self::ControlPlaneLost { cluster, .. } => vec![
                 "nothing was changed: if you have a backup of the node's directory, put it back and start again".into(),
                 about(

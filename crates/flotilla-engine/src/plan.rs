@@ -1,5 +1,7 @@
 //! The steps from what is there to what is wanted: a pure function.
 
+mod certificates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use flotilla_spec::network::Cni;
 use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
 use crate::cluster::Cluster;
-use crate::port::{Condition, Drain, KubernetesState, MachineState, Member, Power};
+use crate::port::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
 
 /// What there is of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,10 @@ pub struct Observed {
     pub founders: BTreeSet<NodeName>,
     /// The workers that are members, on or off, if no control plane is: those that they have joined are lost.
     pub orphans: BTreeSet<NodeName>,
+    /// Nodes with certificates that have expired or will soon, as far as that can be seen of machines that are off.
+    pub due: BTreeSet<NodeName>,
+    /// A certificate authority that has expired, and a node that has it.
+    pub expired_authority: Option<(NodeName, Certificate)>,
     /// Those of etcd; none where they could not be asked for, or where there never was but one node.
     pub members: Option<Vec<Member>>,
     /// The person's kubeconfig has the way to it, and it is the current one.
@@ -42,6 +48,8 @@ impl Observed {
             joined: BTreeSet::new(),
             founders: BTreeSet::new(),
             orphans: BTreeSet::new(),
+            due: BTreeSet::new(),
+            expired_authority: None,
             members: None,
             published: false,
         }
@@ -63,6 +71,8 @@ pub enum Action {
     Machine(NodeName),
     /// Every node learns of all others.
     Routes,
+    /// The certificates of these nodes are renewed, and what reads them is restarted.
+    Renew(Vec<NodeName>),
     StartApi(NodeName),
     Complete(NodeName),
     Unpause(NodeName),
@@ -180,19 +190,28 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
             ready.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
         }
     }
+    let renewed = plan.renew(cluster, observed, &machines, &ready);
+    ready.push(renewed);
+    // What reads the certificates is restarted with them, so the API has to answer again.
+    let is_due = |node: &NodeSpec| node.role == Role::ControlPlane && observed.due.contains(&node.name);
+    let restarts = to_run(cluster).any(is_due);
+    let kubernetes = if restarts { KubernetesState::Silent } else { kubernetes };
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
         // One that answers but is no member was left by a killed start.
         if kubernetes == KubernetesState::Silent || !observed.joined.contains(first) {
             let title = "starting etcd and the API server".to_owned();
             let mut after = vec![machine];
+            // A first member is left alone by the renewal of workers.
+            after.extend(renewed.filter(|_| restarts).map(Some));
+            let alone = after.len();
             if observed.founders.is_empty() {
                 // All control planes found the cluster together.
                 let is_other = |node: &&NodeSpec| node.role == Role::ControlPlane && node.name != *first;
                 let others = to_run(cluster).filter(is_other);
                 after.extend(others.map(|node| machines.get(&node.name).copied()));
             }
-            let expected = if after.len() > 1 { 6000 } else { 3000 };
+            let expected = if after.len() > alone { 6000 } else { 3000 };
             api = Some(plan.add(Action::StartApi(first.clone()), title, &after, expected));
         }
         let title = "setting up the cluster: DNS, proxy, controllers, scheduler".to_owned();
@@ -223,9 +242,10 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         let title = format!("joining node {}", node.name);
         ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, expected)));
     }
-    if !observed.published {
+    // With a control plane's certificates the administrator's is another one.
+    if !observed.published || restarts {
         let title = format!("adding {name} to your kubeconfig");
-        ready.push(Some(plan.add(Action::Publish, title, &[machine, api], 20)));
+        ready.push(Some(plan.add(Action::Publish, title, &[machine, renewed.filter(|_| restarts), api], 20)));
     }
     let wait = attainable(cluster, wait);
     if !wait.is_empty() {
@@ -363,6 +383,7 @@ fn name_of(action: &Action) -> String {
         Action::Expel(member) => format!("expel/{:x}", member.id),
         Action::Leave(node) => format!("leave/{node}"),
         Action::RemoveMachine(node) => format!("remove/{node}"),
+        Action::Renew(_) => "certificates".into(),
         Action::StartApi(node) => format!("api/{node}"),
         Action::Complete(_) => "complete".into(),
         Action::Unpause(node) => format!("unpause/{node}"),

@@ -1,6 +1,7 @@
 //! What the engine needs from others. Each port takes and gives own types and has a fake in the test kit.
 
 mod bootstrap;
+mod certificate;
 mod driver;
 mod exec;
 mod kubeconfig;
@@ -8,6 +9,7 @@ mod kubeconfig;
 pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
 };
+pub use certificate::{Certificate, Certificates};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
 pub use kubeconfig::Kubeconfig;

@@ -17,6 +17,12 @@ mod patches;
 
 pub(crate) use patches::{join_patches, patches};
 
+/// How long certificates are valid: a cluster may be off for years, and a developer's cluster has nobody who renews them
+/// in time. `start` renews them before they expire.
+pub(crate) const VALIDITY: &str = "87600h";
+/// The same for authorities, which nothing renews.
+const AUTHORITY_VALIDITY: &str = "876000h";
+
 /// What has to be looked up in the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
@@ -130,6 +136,8 @@ fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
     controller_manager.set("kube-api-burst", "1000");
     // The engine hands the pod ranges out, so that they are known before a node joins.
     controller_manager.set("allocate-node-cidrs", "false");
+    // The kubelets' certificates.
+    controller_manager.set("cluster-signing-duration", VALIDITY);
     controller_manager.set_all(&cluster.spec.extra_config, Component::ControllerManager);
     let mut scheduler = Arguments::from(&cluster.spec.extra_config, Component::Scheduler);
     let mut etcd = Arguments::new();
@@ -156,6 +164,8 @@ fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
         "kubernetesVersion": cluster.spec.kubernetes_version.to_string(),
         "controlPlaneEndpoint": format!("{API_NAME}:{API_PORT}"),
         "encryptionAlgorithm": "ECDSA-P256",
+        "certificateValidityPeriod": VALIDITY,
+        "caCertificateValidityPeriod": AUTHORITY_VALIDITY,
         "networking": {
             "podSubnet": cluster.handed_out.pod_subnet,
             "serviceSubnet": network.service_subnet,

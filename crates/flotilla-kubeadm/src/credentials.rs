@@ -95,7 +95,7 @@ impl Credentials {
         Ok(String::from_utf8_lossy(&access.ca_pem).into_owned())
     }
 
-    fn access(&self, server: String) -> Result<ApiAccess, CredentialsError> {
+    pub(crate) fn access(&self, server: String) -> Result<ApiAccess, CredentialsError> {
         let decode = |what, text: &str| {
             let encoding = |source| CredentialsError::Encoding { path: self.path, what, source };
             BASE64.decode(text).map_err(encoding)

@@ -6,6 +6,8 @@ pub(crate) const CONFIG: &str = "/etc/flotilla/kubeadm.yaml";
 pub(crate) const JOIN_CONFIG: &str = "/etc/flotilla/kubeadm-join.yaml";
 /// The same for a control plane that founds the cluster together with others.
 pub(crate) const FOUNDING_CONFIG: &str = "/etc/flotilla/kubeadm-founding.yaml";
+/// The same for the renewal of certificates. There while one is under way.
+pub(crate) const RENEWAL_CONFIG: &str = "/etc/flotilla/kubeadm-renewal.yaml";
 pub(crate) const PATCHES: &str = "/etc/flotilla/patches";
 
 pub(crate) const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -17,6 +19,9 @@ pub(crate) const SUPER_ADMIN_CONF: &str = "/etc/kubernetes/super-admin.conf";
 pub(crate) const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 /// The kubelet's certificate and key, once it has taken them under its own care.
 pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+
+/// The certificate that the kubelet signs for its own server.
+pub(crate) const KUBELET_SERVING: &str = "/var/lib/kubelet/pki/kubelet.crt";
 
 /// There since the API answered for the first time: from then on `kubeadm init` is not run again.
 pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";

@@ -40,7 +40,14 @@ pub(crate) async fn start_api(
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
     let membership = marks::membership(machine).await?;
-    if membership != Membership::None {
+    if membership == Membership::None {
+        refuse_a_second_cluster(node, others).await?;
+        if found::is_possible(machine, others).await? {
+            found::found(cluster, node, machine, others).await?;
+        } else {
+            initialise(cluster, node, machine).await?;
+        }
+    } else {
         let client = api::client(cluster, &credentials::require(machine).await?, QUICK).await?;
         let serves = matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true)));
         if serves && membership == Membership::Member {
@@ -50,13 +57,6 @@ pub(crate) async fn start_api(
         claim_address(machine).await?;
         // The kubelet came up with the machine and brings the rest up, unless somebody has stopped it.
         run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
-    } else {
-        refuse_a_second_cluster(node, others).await?;
-        if found::is_possible(machine, others).await? {
-            found::found(cluster, node, machine, others).await?;
-        } else {
-            initialise(cluster, node, machine).await?;
-        }
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;

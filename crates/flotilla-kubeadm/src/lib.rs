@@ -17,6 +17,7 @@
 //! [`kubeconfig`] is the other end of it: the person's file that names the cluster.
 
 mod api;
+mod certificates;
 mod cni;
 mod complete;
 pub mod config;
@@ -59,8 +60,8 @@ use async_trait::async_trait;
 use flotilla_engine::cluster::{Cluster, Node};
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
-    ApiAccess, BootstrapError, Bootstrapper, Changed, Condition, Drain, KubernetesState, Machine, Member,
-    Membership,
+    ApiAccess, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain, KubernetesState,
+    Machine, Member, Membership,
 };
 use flotilla_spec::{NodeName, NodeSpec};
 use tokio::sync::Mutex;
@@ -237,6 +238,19 @@ impl Bootstrapper for Kubeadm {
         limit: Duration,
     ) -> Result<(), BootstrapError> {
         wait::wait(cluster, primary, machines, conditions, limit, &self.cancelled).await
+    }
+
+    async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError> {
+        certificates::look(machine).await
+    }
+
+    async fn renew(
+        &self,
+        cluster: &Cluster,
+        due: &[(Node, Arc<dyn Machine>)],
+        control_planes: &[Arc<dyn Machine>],
+    ) -> Result<(), BootstrapError> {
+        certificates::renew(cluster, due, control_planes).await
     }
 
     async fn access(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flotilla_engine::port::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
 
-use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES};
+use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES, RENEWAL_CONFIG};
 use crate::kubelet::Deaths;
 
 /// kubeadm itself gives up after a minute or two; this is for the case that it does not.
@@ -106,6 +106,11 @@ pub(crate) async fn mark_control_plane(machine: &dyn Machine) -> Result<(), Boot
 /// Signs the kubelet's first certificate, in a machine that has the authority's key.
 pub(crate) async fn kubelet_conf(machine: &dyn Machine) -> Result<(), BootstrapError> {
     init_phase(machine, "make the kubelet's certificate", &["kubeconfig", "kubelet"]).await
+}
+
+/// Renews all certificates of a control plane, but for the authorities and the kubelet's. Needs no API.
+pub(crate) async fn renew_certificates(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    kubeadm(machine, "renew the certificates", &["certs", "renew", "all", "--config", RENEWAL_CONFIG]).await
 }
 
 /// Joins a worker. Without the preflight checks, as with [`init`].

@@ -9,7 +9,7 @@ use flotilla_spec::{ClusterName, NodeName, WantedPower};
 use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
 use crate::plan::Observed;
-use crate::port::{Bootstrapper, Machine, Member, Power};
+use crate::port::{Bootstrapper, Machine, Member, Membership, Power};
 
 pub(super) struct Work<'a> {
     pub(super) name: &'a ClusterName,
@@ -100,6 +100,24 @@ impl<'a> Work<'a> {
         let to_run = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Running);
         let others = to_run.filter(|node| node.name != *than);
         others.filter_map(|node| self.machine_on(&node.name)).collect()
+    }
+
+    /// The machines of all control planes that are on and members; there is one at least.
+    pub(super) async fn speakers(
+        &self,
+        bootstrapper: &dyn Bootstrapper,
+    ) -> Result<Vec<Arc<dyn Machine>>, EngineError> {
+        let cluster = self.cluster()?;
+        let mut found = Vec::new();
+        for machine in cluster.spec.control_planes().filter_map(|node| self.machine_on(&node.name)) {
+            if bootstrapper.membership(machine.as_ref()).await? != Membership::None {
+                found.push(machine);
+            }
+        }
+        if found.is_empty() {
+            return Err(not_running(cluster, &cluster.spec.primary().name));
+        }
+        Ok(found)
     }
 
     /// The machine through which the others are spoken of: of the first control plane that is on and a member, and that the

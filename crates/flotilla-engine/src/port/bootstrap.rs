@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use flotilla_spec::{NodeName, NodeSpec};
 
 use super::Changed;
+use super::certificate::Certificates;
 use super::driver::Machine;
 use super::exec::ExecError;
 use crate::cluster::{Cluster, Node};
@@ -271,6 +272,20 @@ pub trait Bootstrapper: Send + Sync {
         machines: &[Arc<dyn Machine>],
         conditions: &BTreeSet<Condition>,
         limit: Duration,
+    ) -> Result<(), BootstrapError>;
+
+    /// When the certificates in a machine expire. Of one that is off this is known where its disk can be reached. Never
+    /// waits long, and runs no program in the machine.
+    async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError>;
+
+    /// Renews the certificates that are due in these nodes, whose machines are on, and restarts what reads them. Nodes
+    /// keep their identity and their pods. `control_planes` are the machines of all control planes that are on and
+    /// members: afterwards all of them have the same administrator's credentials.
+    async fn renew(
+        &self,
+        cluster: &Cluster,
+        due: &[(Node, Arc<dyn Machine>)],
+        control_planes: &[Arc<dyn Machine>],
     ) -> Result<(), BootstrapError>;
 
     /// The administrator's way to the API; none before the control plane was made.

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
 mod addresses;
+mod certificates;
 mod control_planes;
 mod converge;
 mod error;
 mod faults;
+mod lost;
 mod plan;
 mod restart;
 mod store;

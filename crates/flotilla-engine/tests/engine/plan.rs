@@ -46,6 +46,8 @@ fn all_of(cluster: &Cluster) -> Observed {
         kubernetes: KubernetesState::Complete,
         joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
         orphans: BTreeSet::new(),
+        due: BTreeSet::new(),
+        expired_authority: None,
         founders: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
         members: None,
         published: true,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flotilla_engine::event::Outcome;
 use flotilla_engine::port::{
-    ApiAccess, BootstrapError, Bootstrapper, Changed, Cmd, Condition, Drain, ExecError, KubernetesState,
-    Machine, Member, Membership, Power,
+    ApiAccess, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition, Drain,
+    ExecError, KubernetesState, Machine, Member, Membership, Power,
 };
 use flotilla_engine::{Cluster, Node};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
@@ -34,6 +34,8 @@ pub struct FakeBootstrapper {
     etcd: Mutex<BTreeMap<ClusterName, Vec<Member>>>,
     /// Nodes that somebody took off the cluster's list.
     unlisted: Mutex<BTreeSet<NodeName>>,
+    /// Certificates of nodes that have other than ones that never expire.
+    certificates: Mutex<BTreeMap<NodeName, Certificate>>,
     /// Nodes that see nobody, and that nobody sees.
     cut_off: Mutex<BTreeSet<String>>,
 }
@@ -48,6 +50,15 @@ impl FakeBootstrapper {
         let mut etcd = self.etcd();
         let members = etcd.get_mut(cluster).into_iter().flatten();
         members.filter(|member| member.name == node.as_ref()).for_each(|member| member.up = up);
+    }
+
+    /// Gives a node a certificate, on or off, until its certificates are renewed.
+    pub fn set_certificate(&self, node: &NodeName, certificate: Certificate) {
+        self.certificate_of().insert(node.clone(), certificate);
+    }
+
+    fn certificate_of(&self) -> MutexGuard<'_, BTreeMap<NodeName, Certificate>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a node off the cluster's list, as `kubectl delete node` does, until it joins again.
@@ -314,6 +325,24 @@ impl Bootstrapper for FakeBootstrapper {
         if state(machine).await.unwrap_or(KubernetesState::Silent) != KubernetesState::Complete {
             return Err(timed_out("all that was waited for"));
         }
+        Ok(call.end()?)
+    }
+
+    async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError> {
+        let all = self.certificate_of().get(machine.name()).cloned().into_iter().collect();
+        Ok(Certificates { all, ..Certificates::default() })
+    }
+
+    async fn renew(
+        &self,
+        _: &Cluster,
+        due: &[(Node, Arc<dyn Machine>)],
+        control_planes: &[Arc<dyn Machine>],
+    ) -> Result<(), BootstrapError> {
+        let due: Vec<_> = due.iter().map(|(node, _)| node.spec.name.as_ref()).collect();
+        let others: Vec<_> = control_planes.iter().map(|machine| machine.name().as_ref()).collect();
+        let call = self.calls.begin(format!("renew {} by {}", due.join(","), others.join(","))).await?;
+        self.certificate_of().retain(|node, _| !due.contains(&node.as_ref()));
         Ok(call.end()?)
     }
 

@@ -8,7 +8,8 @@ use crate::cluster::{Cx, fatal};
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
 pub(crate) fn run(cx: &Cx) -> ExitCode {
-    let findings = cx.examine();
+    let mut findings = cx.examine();
+    findings.extend(cx.examine_certificates());
     if cx.screen.is_json() {
         cx.screen.json(&findings);
     } else {

@@ -12,6 +12,7 @@ use flotilla_engine::port::{Cmd, KubernetesState, Machine, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
 use flotilla_kubeadm::kubeconfig::State;
 use flotilla_spec::{Role, WantedPower};
+use jiff::Timestamp;
 
 use crate::args::{LayoutArg, StatusArgs};
 use crate::cluster::{Cx, node_of};
@@ -32,13 +33,18 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
             continue;
         }
         let Some(node) = cluster.node(&spec.name) else { continue };
+        let certificates = machines.get(&spec.name).and_then(|machine| cx.certificates(machine.as_ref()));
         let machine = machines.get(&spec.name).filter(|machine| machine.state().power == Power::On);
         if machine.is_none() && spec.power == WantedPower::Running {
             let text = format!("node {} ended without being stopped", spec.name);
             let flag = profile_flag(&cx.name);
             cx.screen.warning(&text, &format!("`flotilla start{flag}` brings it back with all it holds"));
         }
-        nodes.push(status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?);
+        let mut status = status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?;
+        if let Some(certificates) = certificates {
+            status.show(&cx.name, &certificates, Timestamp::now());
+        }
+        nodes.push(status);
     }
     // The only one that does not run cannot be asked, and would be waited for.
     let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);

@@ -1,6 +1,8 @@
 //! Clusters of several control planes: they come and go, fail and return, and a client that writes all the time loses
 //! nothing of what it was promised.
 
+#[path = "control_planes/certificates.rs"]
+mod certificates;
 #[path = "control_planes/etcd.rs"]
 mod etcd;
 #[path = "control_planes/faults.rs"]
@@ -65,6 +67,7 @@ fn a_cluster_outlives_any_of_its_control_planes() {
         ("two of three are killed, one returns", faults::two_of_three_are_killed),
         ("one that is lost for good is replaced", faults::one_that_is_lost_for_good_is_replaced),
         ("stopped and started, all is back", faults::stopped_and_started_all_is_back),
+        ("expired certificates are renewed", certificates::expired_certificates_are_renewed),
         ("after a reboot all five nodes are back", faults::after_a_reboot_all_nodes_are_back),
         ("kubeadm understands the cluster", plain_kubeadm::kubeadm_understands_every_control_plane),
         ("a worker joins by plain kubeadm", plain_kubeadm::a_worker_joins_by_plain_kubeadm),

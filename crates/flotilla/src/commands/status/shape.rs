@@ -3,12 +3,15 @@
 use std::net::Ipv4Addr;
 
 use flotilla_engine::Node;
-use flotilla_spec::Role;
+use flotilla_engine::port::{Certificate, Certificates};
+use flotilla_spec::{ClusterName, Role};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::about::About;
 use super::etcd::EtcdStatus;
+use crate::cluster::certificates;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +33,12 @@ pub(super) struct NodeStatus {
     pub(super) virtual_ip: bool,
     /// Those of its spec, which are known also while the API does not answer. `kubectl` shows those that others put there.
     taints: String,
+    /// When the first of its certificates expires, and the first of its certificate authorities.
+    certificates_expire: Option<String>,
+    authorities_expire: Option<String>,
+    /// Lines about certificates that expire soon.
+    #[serde(skip)]
+    notices: Vec<String>,
 }
 
 /// What a worker has no say in.
@@ -51,7 +60,18 @@ impl NodeStatus {
             primary,
             virtual_ip: false,
             taints: taints.join(","),
+            certificates_expire: None,
+            authorities_expire: None,
+            notices: Vec::new(),
         }
+    }
+
+    /// Adds what is known of its certificates.
+    pub(super) fn show(&mut self, cluster: &ClusterName, certificates: &Certificates, now: Timestamp) {
+        let expiry = |it: Option<&Certificate>| it.map(|certificate| certificate.expires.to_string());
+        self.certificates_expire = expiry(certificates.first());
+        self.authorities_expire = expiry(certificates.first_authority());
+        self.notices = certificates::notices(cluster, certificates, now);
     }
 
     /// 1 for the machine, 2 for Kubernetes in it, 4 for the kubeconfig.
@@ -88,7 +108,7 @@ impl NodeStatus {
             self.virtual_ip.then(|| format!("virtual ip: {virtual_ip}\n")),
             (!self.taints.is_empty()).then(|| format!("taints: {}\n", self.taints)),
         ];
-        self.text() + &lines.into_iter().flatten().collect::<String>()
+        self.text() + &lines.into_iter().flatten().collect::<String>() + &self.notices.concat()
     }
 }
 
@@ -147,6 +167,8 @@ impl ClusterStatus {
                 "Primary": node.primary,
                 "VirtualIP": node.virtual_ip,
                 "Taints": node.taints,
+                "CertificatesExpire": node.certificates_expire,
+                "AuthoritiesExpire": node.authorities_expire,
             })
         });
         Self {
@@ -247,6 +269,32 @@ mod tests {
         kubeconfig: Configured
         ip: 10.213.0.2
         ");
+    }
+
+    #[test]
+    fn certificates_are_in_the_data_and_in_the_text_only_if_they_expire_soon() {
+        let mut node = running();
+        let certificate = |name, expires: &str, is_authority| Certificate {
+            name,
+            expires: expires.parse().unwrap(),
+            is_authority,
+        };
+        let all = vec![
+            certificate("ca", "2126-01-01T00:00:00Z", true),
+            certificate("apiserver", "2036-01-01T00:00:00Z", false),
+        ];
+        let certificates = Certificates { all, ..Certificates::default() };
+        let cluster = "demo".parse().unwrap();
+        let virtual_ip = Ipv4Addr::new(10, 213, 0, 254);
+        node.show(&cluster, &certificates, "2026-01-01T00:00:00Z".parse().unwrap());
+        let data = serde_json::to_value(&node).unwrap();
+        assert_eq!(data["CertificatesExpire"], "2036-01-01T00:00:00Z");
+        assert_eq!(data["AuthoritiesExpire"], "2126-01-01T00:00:00Z");
+        assert!(!node.full_text(virtual_ip).contains("certificates"));
+        node.show(&cluster, &certificates, "2035-12-01T00:00:00Z".parse().unwrap());
+        assert!(node.full_text(virtual_ip).contains("\ncertificates: apiserver expires on 2036-01-01; "));
+        let whole = whole(&[node]);
+        assert_eq!(whole.nodes[0]["CertificatesExpire"], "2036-01-01T00:00:00Z");
     }
 
     #[test]

@@ -246,14 +246,14 @@ pub(super) fn after_a_reboot_all_nodes_are_back(cluster: &Cluster) {
     writer.end(cluster);
 }
 
-fn identities(cluster: &Cluster) -> Vec<String> {
+pub(super) fn identities(cluster: &Cluster) -> Vec<String> {
     let nodes = fleet::names(cluster);
     let path = "{.metadata.uid} {.spec.podCIDR} {.status.addresses}";
     nodes.iter().map(|node| cluster.field(&["node", node], path)).collect()
 }
 
 #[track_caller]
-fn assert_back(cluster: &Cluster, before: &[String]) {
+pub(super) fn assert_back(cluster: &Cluster, before: &[String]) {
     assert_eq!(identities(cluster), before);
     for node in fleet::names(cluster) {
         assert_eq!(fleet::readiness(cluster, &node), "True", "{node}");

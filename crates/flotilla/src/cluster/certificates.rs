@@ -1,0 +1,128 @@
+//! What people are told of certificates: when they expire, and what to do about it.
+
+use flotilla_engine::explain::profile_flag;
+use flotilla_engine::port::{Certificate, Certificates, Finding, Machine, Severity};
+use flotilla_spec::{ClusterName, NodeName};
+use jiff::Timestamp;
+
+use super::Cx;
+
+const EXPIRY: &str = "GUEST_CERTIFICATES";
+const AUTHORITY: &str = "GUEST_CA_EXPIRED";
+
+impl Cx<'_> {
+    /// The certificates of a node, on or off; none if they cannot be read.
+    pub(crate) fn certificates(&self, machine: &dyn Machine) -> Option<Certificates> {
+        self.wait(self.engine().bootstrapper.certificates(machine)).ok()
+    }
+
+    /// What `doctor` says of the certificates of all clusters on this host.
+    pub(crate) fn examine_certificates(&self) -> Vec<Finding> {
+        let names = self.store.names().unwrap_or_default();
+        names.iter().flat_map(|name| self.examine_certificates_of(name)).collect()
+    }
+
+    fn examine_certificates_of(&self, name: &ClusterName) -> Vec<Finding> {
+        let machines = self.wait(self.engine().machines(name)).unwrap_or_default();
+        let of_nodes = machines.iter().filter_map(|(node, machine)| {
+            self.certificates(machine.as_ref()).map(|certificates| (node.clone(), certificates))
+        });
+        findings(name, &of_nodes.collect::<Vec<_>>(), Timestamp::now())
+    }
+}
+
+/// Of each kind the one that expires first.
+fn findings(name: &ClusterName, nodes: &[(NodeName, Certificates)], now: Timestamp) -> Vec<Finding> {
+    let first = |pick: fn(&Certificates) -> Option<&Certificate>| {
+        let found = nodes.iter().filter_map(move |(node, certificates)| Some((node, pick(certificates)?)));
+        found.min_by_key(|(_, certificate)| certificate.expires)
+    };
+    let found = [(EXPIRY, first(Certificates::first)), (AUTHORITY, first(Certificates::first_authority))];
+    let findings = found.into_iter().filter_map(|(code, found)| {
+        let (node, certificate) = found?;
+        let soon = certificate.expires_soon(now);
+        let what =
+            if certificate.is_authority { "the certificate authority" } else { "the first certificate" };
+        let when = when(certificate, now);
+        Some(Finding {
+            code,
+            exit_status: 0,
+            severity: if soon { Severity::Warning } else { Severity::Good },
+            text: format!("{what} of cluster {name} {when} ({} on node {node})", certificate.name),
+            cure: if soon { cure(certificate, name) } else { String::new() },
+        })
+    });
+    findings.collect()
+}
+
+/// The lines that `status` has for what expires soon.
+pub(crate) fn notices(name: &ClusterName, certificates: &Certificates, now: Timestamp) -> Vec<String> {
+    let found = [("certificates", certificates.first()), ("authority", certificates.first_authority())];
+    let soon =
+        found.into_iter().filter_map(|(label, it)| Some((label, it.filter(|it| it.expires_soon(now))?)));
+    soon.map(|(label, it)| format!("{label}: {} {}; {}\n", it.name, when(it, now), cure(it, name))).collect()
+}
+
+fn when(certificate: &Certificate, now: Timestamp) -> String {
+    let verb = if certificate.has_expired(now) { "expired" } else { "expires" };
+    format!("{verb} on {}", certificate.expires.strftime("%Y-%m-%d"))
+}
+
+fn cure(certificate: &Certificate, name: &ClusterName) -> String {
+    if certificate.is_authority {
+        "flotilla cannot renew it: move to a new cluster before then".to_owned()
+    } else {
+        format!("`flotilla start{}` renews what expires within 90 days", profile_flag(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn expiring(name: &'static str, days: i64, is_authority: bool) -> Certificate {
+        let expires = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(days * 24);
+        Certificate { name, expires, is_authority }
+    }
+
+    fn certificates(days: i64, authority: i64) -> Certificates {
+        let all = vec![
+            expiring("ca", authority, true),
+            expiring("apiserver", days, false),
+            expiring("admin.conf", days + 1, false),
+        ];
+        Certificates { all, ..Certificates::default() }
+    }
+
+    #[test]
+    fn doctor_tells_what_expires_first_and_the_cure_where_it_is_soon() {
+        let (demo, now) = ("demo".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        let node = |name: &str| name.parse::<NodeName>().unwrap();
+        let nodes = [(node("demo"), certificates(3650, 36500)), (node("demo-m02"), certificates(10, 36500))];
+        let told = |nodes: &[_]| {
+            let line = |it: Finding| format!("{:?} {}: {} | {}", it.severity, it.code, it.text, it.cure);
+            findings(&demo, nodes, now).into_iter().map(line).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(told(&nodes), @"
+        Warning GUEST_CERTIFICATES: the first certificate of cluster demo expires on 1970-01-11 (apiserver on node demo-m02) | `flotilla start -p demo` renews what expires within 90 days
+        Good GUEST_CA_EXPIRED: the certificate authority of cluster demo expires on 2069-12-07 (ca on node demo) |
+        ");
+        insta::assert_snapshot!(told(&[(node("demo"), certificates(-700, -1))]), @"
+        Warning GUEST_CERTIFICATES: the first certificate of cluster demo expired on 1968-01-31 (apiserver on node demo) | `flotilla start -p demo` renews what expires within 90 days
+        Warning GUEST_CA_EXPIRED: the certificate authority of cluster demo expired on 1969-12-31 (ca on node demo) | flotilla cannot renew it: move to a new cluster before then
+        ");
+        assert_eq!(told(&[(node("demo"), Certificates::default())]), "");
+    }
+
+    #[test]
+    fn status_has_a_line_only_for_what_expires_soon() {
+        let (demo, now) = ("demo".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        assert_eq!(notices(&demo, &certificates(3650, 36500), now), [] as [&str; 0]);
+        insta::assert_snapshot!(notices(&demo, &certificates(89, 364), now).concat(), @"
+        certificates: apiserver expires on 1970-03-31; `flotilla start -p demo` renews what expires within 90 days
+        authority: ca expires on 1970-12-31; flotilla cannot renew it: move to a new cluster before then
+        ");
+    }
+}
