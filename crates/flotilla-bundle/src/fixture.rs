@@ -34,7 +34,7 @@ pub(crate) fn folder() -> TempDir {
 pub(crate) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("skipped: needs root");
+        flotilla_testkit::skip("it needs root");
     }
     root
 }

@@ -36,6 +36,7 @@ mod neighbours;
 mod network;
 mod ports;
 mod remove;
+mod store;
 
 use error::NativeError;
 use names::Names;

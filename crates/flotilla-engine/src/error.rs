@@ -161,6 +161,14 @@ impl Explain for EngineError {
             Self::Damaged { .. } | Self::RangesUnknown { .. } => ("HOST_STATE_DAMAGED", 38),
             Self::Newer { .. } => ("HOST_STATE_NEWER", 38),
             Self::Driver(DriverError::Failed { code, .. }) => return *code,
+            Self::Driver(DriverError::Exec(ExecError::Frozen { .. }))
+            | Self::Bootstrap(BootstrapError::Node { source: ExecError::Frozen { .. }, .. }) => {
+                ("GUEST_FROZEN", 89)
+            }
+            Self::Driver(DriverError::Exec(ExecError::TimedOut { .. }))
+            | Self::Bootstrap(BootstrapError::Node { source: ExecError::TimedOut { .. }, .. }) => {
+                ("GUEST_TIMEOUT", 82)
+            }
             Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
             Self::Bootstrap(BootstrapError::Undrained { .. }) => ("GUEST_NODE_DRAIN", 82),
@@ -241,6 +249,11 @@ impl Explain for EngineError {
                 "its settings and feature gates must be those of its version: delete it and make it anew with others"
                     .into(),
             ],
+            Self::Driver(DriverError::Exec(source)) | Self::Bootstrap(BootstrapError::Node { source, .. })
+                if source.unresponsive().is_some() =>
+            {
+                unresponsive(source)
+            }
             Self::Bootstrap(BootstrapError::Node { node, .. }) => vec![format!(
                 "see why with `flotilla logs --node {node}`; the same command again tries again"
             )],
@@ -253,6 +266,20 @@ impl Explain for EngineError {
 }
 
 const FORCED: &str = "--force does it; without a majority of etcd's members the API does not answer";
+
+/// What to do about a node that does not answer.
+fn unresponsive(error: &ExecError) -> Vec<String> {
+    match error {
+        ExecError::Frozen { node, .. } => {
+            vec![format!("`flotilla start` thaws it, `flotilla node stop {node}` stops it")]
+        }
+        ExecError::TimedOut { node, .. } => vec![format!(
+            "see why with `flotilla logs --node {node}`, or restart it with `flotilla node stop {node}` and \
+             `flotilla node start {node}`"
+        )],
+        _ => Vec::new(),
+    }
+}
 
 fn bring_back(cluster: &ClusterName) -> String {
     format!("`flotilla start{}` brings back control planes that are down", profile_flag(cluster))

@@ -1,6 +1,8 @@
 //! How many members of etcd can be spared: arithmetic on what was seen of them.
 
 use flotilla_spec::NodeName;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 
 use crate::cluster::Node;
 use crate::port::Member;
@@ -42,8 +44,9 @@ impl Quorum {
     }
 }
 
-/// Asks the members themselves how many are up, one after the other. One that sees a majority is believed. One that sees
-/// none may be cut off from the others: then all are asked, and who sees most is believed.
+/// Asks the members themselves how many are up, all at once: one that does not answer keeps nobody waiting. The first that
+/// sees a majority is believed. One that sees none may be cut off from the others: if all say so, the one that sees most
+/// is believed.
 pub async fn ask<T, E, F>(
     speakers: impl IntoIterator<Item = F>,
     quorum: impl Fn(&T) -> Quorum,
@@ -53,8 +56,9 @@ where
 {
     let mut best: Option<T> = None;
     let mut failure = None;
-    for speaker in speakers {
-        match speaker.await {
+    let mut answers: FuturesUnordered<F> = speakers.into_iter().collect();
+    while let Some(answer) = answers.next().await {
+        match answer {
             Ok(answer) if quorum(&answer).holds() => return Ok(answer),
             Ok(answer) => {
                 if best.as_ref().is_none_or(|best| quorum(best).up < quorum(&answer).up) {
@@ -137,6 +141,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use flotilla_spec::{NodeSpec, Role};
+    use futures::FutureExt;
 
     use super::*;
 
@@ -250,6 +255,22 @@ mod tests {
         assert!(!pause("uud", 2) && !pause("udd", 1) && !pause("uuudd", 3));
         // Of these nobody could ever be restarted.
         assert!(pause("u", 1) && pause("uu", 1));
+    }
+
+    #[tokio::test]
+    async fn a_member_that_never_answers_keeps_nobody_from_hearing_the_others() {
+        let answer = |states: &'static str| async move { Ok::<_, &str>(members(states)) };
+        let silent = || std::future::pending().boxed();
+        let speakers = [silent(), answer("uuu").boxed()];
+        let heard = ask(speakers, |members| Quorum::of(members)).await.unwrap();
+        assert_eq!(Quorum::of(&heard).up, 3);
+        // One that is cut off sees itself alone, and may be the first to answer.
+        let speakers = [answer("udd").boxed(), answer("duu").boxed(), silent()];
+        assert_eq!(Quorum::of(&ask(speakers, |members| Quorum::of(members)).await.unwrap()).up, 2);
+        let speakers = [answer("udddd").boxed(), async { Err("down") }.boxed(), answer("duudd").boxed()];
+        assert_eq!(Quorum::of(&ask(speakers, |members| Quorum::of(members)).await.unwrap()).up, 2);
+        let nobody: [std::future::Ready<Result<Vec<Member>, &str>>; 1] = [std::future::ready(Err("down"))];
+        assert_eq!(ask(nobody, |members| Quorum::of(members)).await.unwrap_err(), Some("down"));
     }
 
     #[test]

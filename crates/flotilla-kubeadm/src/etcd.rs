@@ -24,7 +24,9 @@ const CLIENT_PORT: u16 = 2379;
 /// Where members speak to each other.
 pub(crate) const PEER_PORT: u16 = 2380;
 /// A member that is up answers in milliseconds: it is on this host. Only that may be busy.
-const ANSWER: &str = "3s";
+const ANSWER: Duration = Duration::from_secs(3);
+/// How much longer than it may wait for its answer its client may take: the node may be busy.
+const MARGIN: Duration = Duration::from_secs(15);
 /// For what the members have to agree on. They let one go only when they have known each other for five seconds.
 const AGREEMENT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(300);
@@ -172,18 +174,18 @@ async fn tell(speaker: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result
 }
 
 /// etcd's own client, speaking to one member.
-fn etcdctl(member: Ipv4Addr, limit: &str, words: &[&str]) -> Cmd {
+fn etcdctl(member: Ipv4Addr, limit: Duration, words: &[&str]) -> Cmd {
     let endpoint = format!("--endpoints=https://{member}:{CLIENT_PORT}");
     let settings = [
         ("CACERT", format!("{PKI}/ca.crt")),
         ("CERT", format!("{PKI}/healthcheck-client.crt")),
         ("KEY", format!("{PKI}/healthcheck-client.key")),
-        ("DIAL_TIMEOUT", ANSWER.to_owned()),
-        ("COMMAND_TIMEOUT", limit.to_owned()),
+        ("DIAL_TIMEOUT", format!("{}s", ANSWER.as_secs())),
+        ("COMMAND_TIMEOUT", format!("{}s", limit.as_secs())),
         ("WRITE_OUT", "json".to_owned()),
     ];
     let env = settings.map(|(name, value)| (format!("ETCDCTL_{name}"), value)).to_vec();
-    Cmd { env, ..Cmd::new(["etcdctl", &endpoint].iter().chain(words).copied()) }
+    Cmd { env, ..Cmd::new(["etcdctl", &endpoint].iter().chain(words).copied()) }.within(limit + MARGIN)
 }
 
 impl MemberStatus {

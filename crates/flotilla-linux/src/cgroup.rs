@@ -1,8 +1,9 @@
 //! Control groups: finding the host's hierarchies, a group in each of them, its limits and its processes, and a view
 //! of them inside a sandbox or a node.
 //!
-//! A host has either the unified hierarchy (v2) or several of v1; a host with both (hybrid) counts as v1, since
-//! that is where its controllers are. The host's own mounts and groups are never changed.
+//! A host has either the unified hierarchy (v2) or several of v1; a host with both (hybrid) counts as v1 if memory or CPU
+//! time is limited there. The host's own mounts and groups are never changed, with one exception: in a container of v2
+//! the processes of its root group move to a leaf, since no group could be limited otherwise.
 
 use std::fs;
 use std::io;
@@ -12,13 +13,15 @@ use std::time::Duration;
 use crate::mount::{self, DATA_ONLY, MountError};
 use crate::poll::pause;
 
+mod freeze;
 mod layout;
 mod limits;
 mod processes;
 
+pub use freeze::thaw_here;
 pub use layout::{Hierarchy, Layout};
 pub use limits::Limits;
-pub use processes::delegate_here;
+pub use processes::{delegate_here, is_init};
 
 /// How long, and how often, to try again to remove a group: a process leaves it a moment after its death.
 const REMOVE_TRIES: u32 = 100;
@@ -39,6 +42,12 @@ pub enum CgroupError {
     Join { path: PathBuf, source: io::Error },
     #[error("cannot limit the control group: {value} cannot be written to {}", path.display())]
     Limit { path: PathBuf, value: String, source: io::Error },
+    #[error("cannot thaw the control group {}", path.display())]
+    Thaw { path: PathBuf, source: io::Error },
+    #[error("processes of the control group {} did not end when killed: {}", path.display(), processes.join(", "))]
+    Alive { path: PathBuf, processes: Vec<String> },
+    #[error("the control group {} of this container holds processes that cannot be moved", path.display())]
+    Occupied { path: PathBuf },
     #[error("cannot remove the control group {}", path.display())]
     Remove { path: PathBuf, source: io::Error },
     #[error("cannot name the hierarchy of {name}")]
@@ -53,6 +62,9 @@ pub struct Group {
     layout: Layout,
     /// Where each hierarchy is mounted.
     roots: Vec<PathBuf>,
+    /// The same for hierarchies in which no group is made now. Machines are looked for there, too: the mounts may have
+    /// been others when one was started.
+    other_roots: Vec<PathBuf>,
     name: PathBuf,
 }
 
@@ -64,19 +76,18 @@ impl Group {
         if name.is_empty() || !plain {
             return Err(CgroupError::BadName { name: name.to_owned() });
         }
-        let roots: Vec<_> = layout.roots().map(Path::to_owned).collect();
+        let (roots, other_roots) = (layout.roots(), layout.other_roots());
         if roots.is_empty() {
             return Err(CgroupError::NoHierarchy);
         }
-        Ok(Self { layout: layout.clone(), roots, name: path.to_owned() })
+        Ok(Self { layout: layout.clone(), roots, other_roots, name: path.to_owned() })
     }
 
     /// Makes the group anew. One left over by a killed predecessor is removed first; one in use is an error.
     pub fn create(&self) -> Result<(), CgroupError> {
         self.remove()?;
         for root in &self.roots {
-            let failed = |source| CgroupError::Create { path: root.join(&self.name), source };
-            self.create_below(root).map_err(failed)?;
+            self.create_below(root)?;
         }
         Ok(())
     }
@@ -97,7 +108,7 @@ impl Group {
     /// happens in another, and gives the first error.
     pub fn remove(&self) -> Result<(), CgroupError> {
         let mut result = Ok(());
-        for root in &self.roots {
+        for root in self.roots.iter().chain(&self.other_roots) {
             let path = root.join(&self.name);
             match remove_patiently(&path) {
                 Ok(()) => remove_unused_parents(root, &self.name),
@@ -107,18 +118,35 @@ impl Group {
         result
     }
 
-    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.roots.iter().map(|root| root.join(&self.name))
     }
 
-    fn create_below(&self, root: &Path) -> io::Result<()> {
+    /// Where its processes may be, whatever was mounted when they were started.
+    fn paths_everywhere(&self) -> impl Iterator<Item = PathBuf> {
+        self.roots.iter().chain(&self.other_roots).map(|root| root.join(&self.name))
+    }
+
+    fn create_below(&self, root: &Path) -> Result<(), CgroupError> {
         let mut tries = 0;
         loop {
             match create_chain(root, &self.name) {
                 // The parent was there and is not: another group's removal took it for unused.
-                Err(error) if is_gone(&error) && tries < REMOVE_TRIES => tries += 1,
-                done => return done,
+                Err(error) if is_gone(&error) && tries < REMOVE_TRIES => {}
+                // In a container the root group has processes: the container's own.
+                Err(error)
+                    if error.kind() == io::ErrorKind::ResourceBusy
+                        && layout::is_of_container(root)
+                        && tries < REMOVE_TRIES =>
+                {
+                    layout::vacate(root)?;
+                }
+                done => {
+                    return done
+                        .map_err(|source| CgroupError::Create { path: root.join(&self.name), source });
+                }
             }
+            tries += 1;
         }
     }
 }
@@ -134,7 +162,7 @@ pub fn mount_all(layout: &Layout, target: &Path, read_only: bool) -> Result<(), 
     match layout {
         Layout::None => {}
         Layout::V2 { .. } => mounted("cgroup2", target, "")?,
-        Layout::V1 { hierarchies } => {
+        Layout::V1 { hierarchies, .. } => {
             mount::filesystem("tmpfs", target, DATA_ONLY, "mode=0755")?;
             for hierarchy in hierarchies {
                 mounted("cgroup", &target.join(hierarchy.folder()), &hierarchy.mount_options())?;
@@ -229,7 +257,7 @@ mod tests {
 
     #[test]
     fn names_stay_below_the_root() {
-        let layout = Layout::V2 { mount_point: "/sys/fs/cgroup".into() };
+        let layout = Layout::V2 { mount_point: "/sys/fs/cgroup".into(), strays: Vec::new() };
         for bad in ["", "/", "/flotilla", "../x", "a/../b", "."] {
             assert!(matches!(Group::new(&layout, bad), Err(CgroupError::BadName { .. })), "{bad}");
         }

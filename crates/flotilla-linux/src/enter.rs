@@ -1,25 +1,30 @@
 //! Runs a program inside a running machine: in its namespaces, its control group, its root.
 //!
 //! By a stage of our own binary, a fresh process of one thread, since a process with threads cannot enter namespaces.
-//! It stays between the caller and the program: only a child can be in another pid namespace.
+//! It stays between the caller and the program: only a child can be in another pid namespace. It also stays outside of the
+//! machine's control group, which only the program joins: what freezes the machine does not freeze us.
 
 use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::io::FdFlags;
+use rustix::process::Pid;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{CgroupError, Group, Layout};
-use crate::{host, machine};
+use crate::process::{self, Process};
+use crate::{host, inherited, machine};
 
 mod files;
 mod terminal;
 
-pub use files::Files;
+pub use files::{Files, Progress};
 
 /// The first argument of the stage. The second is the request as JSON.
 pub const STAGE: &str = "__enter";
@@ -29,11 +34,14 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 /// Where programs are looked for in a machine.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// How long it may take until a program that a person waits for runs. What it then does takes as long as it takes.
+const CONNECT_SECONDS: u32 = 10;
+const NO_ANSWER: &[u8] =
+    b"flotilla: the machine does not answer: its processes are frozen, or the host is overloaded\n";
+
 /// A program to run in a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// PID 1 of the machine, as the host counts.
-    pub init: i32,
     /// The machine's control group.
     pub group: String,
     pub argv: Vec<String>,
@@ -41,6 +49,16 @@ pub struct Request {
     pub env: Vec<(String, String)>,
     /// Gives the program a terminal of the machine's own, tied to ours.
     pub terminal: bool,
+    /// A person waits, with all the time in the world, but not for a program that never begins.
+    pub attached: bool,
+}
+
+/// What the stage is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handed {
+    /// The number of the descriptor that holds PID 1 of the machine.
+    machine: RawFd,
+    request: Request,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,10 +77,12 @@ enum EnterError {
     Cgroup(#[from] CgroupError),
 }
 
-/// The command that runs the request, by means of the running binary.
-pub fn command(request: &Request) -> host::Command {
-    let json = serde_json::to_string(request).expect("it is plain data");
-    host::Command::new(Path::new("/proc/self/exe")).arg(STAGE).arg(json).shown_as(&request.argv)
+/// The command that runs the request in the machine of this PID 1, by means of the running binary.
+pub fn command(machine: &Process, request: &Request) -> host::Command {
+    let handed = Handed { machine: machine.as_fd().as_raw_fd(), request: request.clone() };
+    let json = serde_json::to_string(&handed).expect("it is plain data");
+    let stage = host::Command::new(Path::new("/proc/self/exe")).arg(STAGE).arg(json);
+    stage.hand_over(machine).shown_as(&request.argv)
 }
 
 /// Runs the stage if the arguments (with the program's own name first) ask for it, and gives its exit status.
@@ -73,8 +93,8 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
         return None;
     }
     let json = args.get(2).map(|json| json.to_string_lossy()).unwrap_or_default();
-    let request = serde_json::from_str(&json).map_err(|source| EnterError::Request { source });
-    Some(request.and_then(|request| run(&request)).unwrap_or_else(|error| {
+    let handed = serde_json::from_str(&json).map_err(|source| EnterError::Request { source });
+    Some(handed.and_then(|handed| run(&handed)).unwrap_or_else(|error| {
         machine::tell("flotilla", &error);
         match error {
             EnterError::Run { source, .. } if source.kind() == io::ErrorKind::NotFound => EXIT_NOT_FOUND,
@@ -83,13 +103,13 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     }))
 }
 
-fn run(request: &Request) -> Result<i32, EnterError> {
-    let gone = |errno: rustix::io::Errno| EnterError::Gone { source: errno.into() };
-    let init = Pid::from_raw(request.init).ok_or_else(|| gone(rustix::io::Errno::SRCH))?;
-    let machine = pidfd_open(init, PidfdFlags::empty()).map_err(gone)?;
+fn run(Handed { machine, request }: &Handed) -> Result<i32, EnterError> {
+    let (machine, init) = held(*machine).map_err(|source| EnterError::Gone { source })?;
+    inherited::shed(&[machine.as_fd()]);
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
     // While the host's control groups are in sight.
-    Group::new(&layout, &request.group)?.join_leaf()?;
+    let group = Group::new(&layout, &request.group)?;
+    let doors = group.doors(init).map_err(|source| EnterError::Gone { source })?;
     let all = ThreadNameSpaceType::MOUNT
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::NETWORK
@@ -97,14 +117,36 @@ fn run(request: &Request) -> Result<i32, EnterError> {
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
         | ThreadNameSpaceType::CONTROL_GROUP;
     // SAFETY of entering the mount namespace: we have one thread, so nobody shares our root and working directory.
-    move_into_thread_name_spaces(std::os::fd::AsFd::as_fd(&machine), all)
-        .map_err(|errno| EnterError::Namespaces { source: errno.into() })?;
-    let mut command = program(request)?;
-    if request.terminal { terminal::run(command, request) } else { wait(&mut command, request) }
+    move_into_thread_name_spaces(machine.as_fd(), all).map_err(|errno| match errno {
+        rustix::io::Errno::SRCH => EnterError::Gone { source: errno.into() },
+        errno => EnterError::Namespaces { source: errno.into() },
+    })?;
+    let mut command = program(request, doors)?;
+    let give_up = if request.attached { Some(GiveUp::set(request)?) } else { None };
+    if request.terminal {
+        terminal::run(command, request, give_up)
+    } else {
+        wait(&mut command, request, give_up)
+    }
+}
+
+/// The process that we were handed, and its number.
+#[expect(unsafe_code, reason = "a descriptor by its number")]
+fn held(number: RawFd) -> io::Result<(OwnedFd, Pid)> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid = pid.and_then(|pid| pid.trim().parse().ok()).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    // That of a process which has ended is -1.
+    let pid = pid.ok_or(rustix::io::Errno::SRCH)?;
+    // SAFETY: it is open and holds a process, so it is the one that our caller opened for us. Nobody else has it.
+    let machine = unsafe { OwnedFd::from_raw_fd(number) };
+    // The program is none of its holders.
+    rustix::io::fcntl_setfd(&machine, FdFlags::CLOEXEC)?;
+    Ok((machine, pid))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the program has our standard streams")]
-fn program(request: &Request) -> Result<Command, EnterError> {
+fn program(request: &Request, doors: Vec<File>) -> Result<Command, EnterError> {
     let (program, args) = request.argv.split_first().ok_or_else(|| EnterError::Run {
         program: "nothing".into(),
         source: io::ErrorKind::InvalidInput.into(),
@@ -112,19 +154,64 @@ fn program(request: &Request) -> Result<Command, EnterError> {
     let mut command = Command::new(program);
     command.args(args).env_clear().env("PATH", PATH).env("HOME", "/root");
     command.envs(request.env.iter().map(|(name, value)| (name, value))).current_dir("/root");
-    die_with_us(&mut command);
+    inherited::default_signals(&mut command);
+    process::die_with_us(&mut command)
+        .map_err(|source| EnterError::Run { program: program.clone(), source })?;
+    join_groups(&mut command, doors);
     Ok(command)
 }
 
+/// Moves the program into the machine's control groups, and not us: in a frozen group we would not even notice that our
+/// time is over.
 #[expect(unsafe_code, reason = "code between fork and exec")]
-fn die_with_us(command: &mut Command) {
-    // SAFETY: one system call without libc, which allocates nothing and takes no lock.
-    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+fn join_groups(command: &mut Command, doors: Vec<File>) {
+    let join = move || {
+        for door in &doors {
+            // 0 is whoever writes, also where process numbers are those of another namespace (cgroups(7)).
+            rustix::io::write(door, b"0")?;
+        }
+        Ok(())
+    };
+    // SAFETY: system calls without libc on descriptors that live in the closure, which allocates nothing and takes no
+    // lock.
+    unsafe { command.pre_exec(join) };
 }
 
-fn wait(command: &mut Command, request: &Request) -> Result<i32, EnterError> {
+/// Ends us if the program does not run in time: then the machine's processes are frozen, and we would wait for ever.
+/// Dropped when it runs.
+///
+/// By an alarm, since a thread could not be started once we are in the machine's namespaces.
+struct GiveUp;
+
+impl GiveUp {
+    #[expect(unsafe_code, reason = "a signal handler")]
+    fn set(request: &Request) -> Result<Self, EnterError> {
+        let give_up = || {
+            let _ = rustix::io::write(rustix::stdio::stderr(), NO_ANSWER);
+            // SAFETY: it ends the process at once, which is allowed in a signal handler.
+            unsafe { libc::_exit(EXIT_NOT_RUN) };
+        };
+        // SAFETY: the handler makes two system calls, allocates nothing and takes no lock.
+        let set = unsafe { signal_hook::low_level::register(libc::SIGALRM, give_up) };
+        set.map_err(|source| EnterError::Run { program: request.argv[0].clone(), source })?;
+        // SAFETY: it takes a number.
+        unsafe { libc::alarm(CONNECT_SECONDS) };
+        Ok(Self)
+    }
+}
+
+impl Drop for GiveUp {
+    #[expect(unsafe_code, reason = "alarm")]
+    fn drop(&mut self) {
+        // SAFETY: it takes a number; 0 is none.
+        unsafe { libc::alarm(0) };
+    }
+}
+
+fn wait(command: &mut Command, request: &Request, give_up: Option<GiveUp>) -> Result<i32, EnterError> {
     let failed = |source| EnterError::Run { program: request.argv[0].clone(), source };
     let mut child = command.spawn().map_err(failed)?;
+    drop(give_up);
     // A signal for the whole process group reaches the program as well: it decides, not we.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT, signal_hook::consts::SIGTERM] {
         ignore(signal).map_err(failed)?;

@@ -21,11 +21,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ChildStderr, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 
 mod cancel;
 mod error;
@@ -39,8 +44,13 @@ pub use lines::{Line, Stream};
 use lines::{Splitter, Tail};
 use running::Running;
 
+use crate::process::Process;
+
 /// How many lines of waiting output a slow reader of [`Command::stream`] lets pile up before the child blocks.
 const LINES_IN_FLIGHT: usize = 256;
+
+/// What a pipe holds.
+const PIPE: usize = 1 << 16;
 
 /// A program to run on the host, in the making.
 ///
@@ -58,6 +68,8 @@ pub struct Command {
     cancel: Option<Cancel>,
     /// What errors call it, if not by its own arguments.
     shown_as: Option<Vec<OsString>>,
+    /// A process that the program is to hold as well, by the same descriptor.
+    hand_over: Option<Process>,
     /// Why it cannot be started at all.
     refused: Option<io::Error>,
 }
@@ -91,6 +103,7 @@ impl Command {
             stdin: None,
             cancel: None,
             shown_as: None,
+            hand_over: None,
             refused: None,
         }
     }
@@ -165,25 +178,32 @@ impl Command {
 
     /// Runs the program to its end and keeps all it wrote. An exit status other than 0 is an error.
     pub fn run(self) -> Result<Output, CommandError> {
+        self.run_until(None)
+    }
+
+    /// Like [`Command::run`], but for no longer than `limit`: then the program is killed, and this returns whether the
+    /// program has ended by then or not. One that is frozen does not.
+    pub fn run_within(self, limit: Duration) -> Result<Output, CommandError> {
+        self.run_until(Some(limit))
+    }
+
+    fn run_until(self, limit: Option<Duration>) -> Result<Output, CommandError> {
+        let start = Instant::now();
         let mut running = Running::start(self)?;
-        let mut stdout_pipe = running.take_stdout();
-        let mut stderr_pipe = running.take_stderr();
-        // Both pipes must be drained at once: a program that fills the one we do not read would wait for ever.
-        let stderr_reader = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            stderr_pipe.read_to_end(&mut bytes).map(|_| bytes)
-        });
-        let mut stdout = Vec::new();
-        let stdout_read = stdout_pipe.read_to_end(&mut stdout);
-        let stderr = joined(stderr_reader);
-        let status = running.wait()?;
+        let left = || limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let mut output = Output::default();
+        let pipes = (running.take_stdout(), running.take_stderr());
+        let read = gather(&pipes, &mut output, left);
+        let ended = matches!(read, Ok(Ended::No)).then_some(None);
+        let Some(status) = ended.map_or_else(|| running.wait_within(left()), Ok)? else {
+            running.abandon();
+            return Err(running.timed_out(limit.unwrap_or_default()));
+        };
         if !status.success() {
-            let tails = (Tail::of(&stdout), Tail::of(stderr.as_deref().unwrap_or_default()));
-            return Err(running.failure(status, tails));
+            return Err(running.failure(status, (Tail::of(&output.stdout), Tail::of(&output.stderr))));
         }
-        stdout_read.map_err(|source| running.read_error(source))?;
-        let stderr = stderr.map_err(|source| running.read_error(source))?;
-        Ok(Output { stdout, stderr })
+        read.map_err(|source| running.read_error(source))?;
+        Ok(output)
     }
 
     /// Runs the program to its end and hands over each line as it comes, in this thread.
@@ -263,6 +283,12 @@ impl Command {
         self
     }
 
+    /// Lets the program hold a process by the descriptor that we have, whose number stays the same.
+    pub(crate) fn hand_over(mut self, process: &Process) -> Self {
+        self.hand_over = Some(process.clone());
+        self
+    }
+
     /// Makes the start fail, for a builder that found out too late to say so itself.
     pub(crate) fn refused(mut self, error: io::Error) -> Self {
         self.refused = Some(error);
@@ -306,8 +332,53 @@ impl Command {
         if let Some(dir) = &self.current_dir {
             command.current_dir(dir);
         }
+        if let Some(process) = self.hand_over.clone() {
+            running::keep_open(&mut command, process);
+        }
         command
     }
+}
+
+/// Whether all that could be read was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    No,
+    Yes,
+}
+
+/// Reads both pipes to their ends, or until there is no time left. Both at once: a program that fills the one that is not
+/// read would wait for ever.
+fn gather(
+    (stdout, stderr): &(ChildStdout, ChildStderr),
+    output: &mut Output,
+    left: impl Fn() -> Option<Duration>,
+) -> io::Result<Ended> {
+    let mut open = [Some((stdout.as_fd(), &mut output.stdout)), Some((stderr.as_fd(), &mut output.stderr))];
+    let mut buffer = vec![0; PIPE];
+    while open.iter().any(Option::is_some) {
+        let left = left();
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Ended::No);
+        }
+        let limit = left.map(|left| Timespec::try_from(left).expect("nobody waits for centuries"));
+        let mut ready: Vec<_> =
+            open.iter().flatten().map(|(fd, _)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        match poll(&mut ready, limit.as_ref()) {
+            Err(rustix::io::Errno::INTR) => continue,
+            polled => polled?,
+        };
+        let ready: Vec<_> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for (pipe, _) in open.iter_mut().filter(|pipe| pipe.is_some()).zip(ready).filter(|(_, ready)| *ready)
+        {
+            if let Some((fd, bytes)) = pipe {
+                match retry_on_intr(|| rustix::io::read(*fd, &mut buffer[..]))? {
+                    0 => *pipe = None,
+                    read => bytes.extend_from_slice(&buffer[..read]),
+                }
+            }
+        }
+    }
+    Ok(Ended::Yes)
 }
 
 /// Sends every line of a pipe to the receiver, from a thread of its own, until either of them ends.

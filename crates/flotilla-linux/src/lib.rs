@@ -21,6 +21,7 @@ pub mod disk;
 pub mod enter;
 pub mod filelock;
 pub mod host;
+mod inherited;
 pub mod loopback;
 pub mod machine;
 pub mod mount;

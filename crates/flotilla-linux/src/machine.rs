@@ -8,7 +8,8 @@
 //!
 //! Until it has its "go", init ends when the host's side of the channel does: a launch that is killed half-way leaves
 //! no half machine. There is no file with its number: a machine is found by the control group it runs in
-//! ([`Group::init`]), and when PID 1 ends, the kernel ends all the rest and the namespaces with it.
+//! ([`Group::init`]) or by the lock that its PID 1 holds ([`life`]), and when PID 1 ends, the kernel ends all the rest and
+//! the namespaces with it.
 //!
 //! Needs root, and Linux 5.3 or newer.
 
@@ -29,13 +30,17 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::cgroup::{CgroupError, Group, Layout};
 use crate::dev::DeviceError;
+use crate::inherited;
 use crate::mount::MountError;
+use crate::process::Process;
 use crate::sandbox::Bind;
 
 mod capacity;
+pub mod life;
 mod root;
 
 pub use capacity::Capacity;
+pub(crate) use capacity::parse_list;
 
 /// The first argument of the stage that starts PID 1. The others: the control group, PID 1's first argument, a name.
 pub const STAGE_LAUNCH: &str = "__machine-launch";
@@ -78,6 +83,8 @@ pub enum MachineError {
     Channel { during: &'static str, source: io::Error },
     #[error("cannot open the console {}", path.display())]
     Console { path: PathBuf, source: io::Error },
+    #[error("a machine runs on {} already", folder.display())]
+    Runs { folder: PathBuf },
     #[error("cannot make a new {what} namespace")]
     Namespace { what: &'static str, source: io::Error },
     #[error("cannot set the host name {hostname}")]
@@ -95,7 +102,13 @@ pub enum MachineError {
 /// A machine in the making, seen from the host.
 #[derive(Debug)]
 pub struct Launched {
-    pub init: Pid,
+    pub init: Process,
+    said: Said,
+}
+
+/// What PID 1 says while it is made.
+#[derive(Debug)]
+struct Said {
     reader: BufReader<UnixStream>,
     console: PathBuf,
 }
@@ -123,29 +136,33 @@ pub fn launch(
     let mut json = serde_json::to_vec(spec).map_err(|error| MachineError::Start { source: error.into() })?;
     json.push(b'\n');
     let sent = (&ours).write_all(&json);
-    let mut launched =
-        Launched { init: Pid::INIT, reader: BufReader::new(ours), console: console.to_owned() };
+    let mut said = Said { reader: BufReader::new(ours), console: console.to_owned() };
     let during = "it was started";
-    let number = launched.expect("pid ", during)?;
+    let number = said.expect("pid ", during)?;
     sent.map_err(|source| MachineError::Channel { during, source })?;
     let unexpected = || MachineError::Unexpected { during, said: number.clone() };
-    launched.init = number.parse().ok().and_then(Pid::from_raw).ok_or_else(unexpected)?;
-    launched.expect("namespaces", "its namespaces were made")?;
-    Ok(launched)
+    let pid = number.parse().ok().and_then(Pid::from_raw).ok_or_else(unexpected)?;
+    let init = Process::open(pid).map_err(|source| MachineError::Channel { during, source })?;
+    // It answers, so it had not ended when it was taken hold of, and its number was its own.
+    said.expect("namespaces", "its namespaces were made")?;
+    Ok(Launched { init, said })
 }
 
 impl Launched {
     /// Lets the machine live on without us, and waits until programs can run in it.
-    pub fn go(mut self) -> Result<Pid, MachineError> {
+    pub fn go(mut self) -> Result<Process, MachineError> {
         let during = "its root was made";
-        self.reader
+        self.said
+            .reader
             .get_ref()
             .write_all(b"go\n")
             .map_err(|source| MachineError::Channel { during, source })?;
-        self.expect("ready", during)?;
+        self.said.expect("ready", during)?;
         Ok(self.init)
     }
+}
 
+impl Said {
     /// Reads a line that must begin so, and gives the rest of it.
     fn expect(&mut self, word: &'static str, during: &'static str) -> Result<String, MachineError> {
         let mut line = String::new();
@@ -200,6 +217,7 @@ pub fn run_if_launcher(args: &[std::ffi::OsString]) -> Option<i32> {
 #[expect(unsafe_code, reason = "unshare")]
 fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> {
     let started = |source| MachineError::Start { source };
+    inherited::shed(&[]);
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
     Group::new(&layout, group)?.join()?;
     // No terminal of the person who started it is the machine's.
@@ -207,7 +225,9 @@ fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> 
     // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
         .map_err(|errno| MachineError::Namespace { what: "pid", source: errno.into() })?;
-    let init = Command::new("/proc/self/exe").arg0(SHOWN_AS).args([stage, name]).spawn().map_err(started)?;
+    let mut command = Command::new("/proc/self/exe");
+    inherited::default_signals(&mut command);
+    let init = command.arg0(SHOWN_AS).args([stage, name]).spawn().map_err(started)?;
     Channel::inherited().map_err(started)?.say(&format!("pid {}", init.id())).map_err(started)
 }
 

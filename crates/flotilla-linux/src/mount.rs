@@ -14,7 +14,9 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change,
     mount_remount, move_mount, open_tree, unmount,
 };
-use rustix::process::{Pid, chdir, pivot_root};
+use rustix::process::{chdir, pivot_root};
+
+use crate::process::Process;
 
 pub(crate) mod info;
 
@@ -162,7 +164,7 @@ impl Detached {
 
 /// Makes the mount at `target` and all below it read-only. Needs `/proc`.
 pub fn make_all_read_only(target: &Path) -> Result<(), MountError> {
-    let mount_points = mount_points("self").map_err(|source| MountError::List { source })?;
+    let mount_points = mount_points(Path::new("/proc/self")).map_err(|source| MountError::List { source })?;
     // The list has the paths as they are, without links.
     let target = fs::canonicalize(target)
         .map_err(|source| MountError::ReadOnly { target: target.to_owned(), source })?;
@@ -172,13 +174,13 @@ pub fn make_all_read_only(target: &Path) -> Result<(), MountError> {
 }
 
 /// Where something is mounted in a process's namespace, as that process sees it.
-pub fn mount_points_of(process: Pid) -> io::Result<Vec<PathBuf>> {
-    mount_points(&process.as_raw_nonzero().to_string())
+pub fn mount_points_of(process: &Process) -> io::Result<Vec<PathBuf>> {
+    process.look(mount_points)
 }
 
-fn mount_points(process: &str) -> io::Result<Vec<PathBuf>> {
-    let list = fs::read_to_string(format!("/proc/{process}/mountinfo"))?;
-    Ok(list.lines().filter_map(info::parse_line).map(|(mount_point, ..)| mount_point).collect())
+fn mount_points(process: &Path) -> io::Result<Vec<PathBuf>> {
+    let list = fs::read(process.join("mountinfo"))?;
+    Ok(info::mounts(&list).map(|mount| mount.at).collect())
 }
 
 /// Makes the mount at `target` read-only, here and not where else it is mounted.

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # use flotilla_linux::net::{Net, NetError, Veth};
-//! # fn example(node: rustix::process::Pid) -> Result<(), NetError> {
+//! # fn example(node: &flotilla_linux::process::Process) -> Result<(), NetError> {
 //! let host = Net::here()?;
 //! let (gateway, address) = ("10.89.0.1/24".parse().unwrap(), "10.89.0.2/24".parse().unwrap());
 //! host.ensure_bridge("fl-demo", "flotilla/demo", gateway, 1500)?;
@@ -11,7 +11,7 @@
 //!     alias: "flotilla/demo/node-1",
 //!     bridge: "fl-demo",
 //!     peer_name: "eth0",
-//!     pid: node,
+//!     process: node,
 //! })?;
 //! Net::of_process(node)?.configure("eth0", address, gateway.addr())?;
 //! # Ok(())
@@ -30,9 +30,10 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 use ipnet::Ipv4Net;
-use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::runtime::{Builder, Runtime};
+
+use crate::process::Process;
 
 mod address;
 mod error;
@@ -83,9 +84,10 @@ impl Net {
     }
 
     /// Connects to the network namespace of a process.
-    pub fn of_process(pid: Pid) -> Result<Self, NetError> {
+    pub fn of_process(process: &Process) -> Result<Self, NetError> {
+        let pid = process.pid();
         let failed = move |source| NetError::Enter { pid, source };
-        let namespace = File::open(format!("/proc/{pid}/ns/net")).map_err(failed)?;
+        let namespace = process.look(|proc| File::open(proc.join("ns/net"))).map_err(failed)?;
         // A socket stays in the namespace it was made in. Only its making needs a thread over there, which is one
         // of its own, so that no other thread ever changes its namespace.
         let connecting = std::thread::spawn(move || {

@@ -25,6 +25,11 @@ impl Root {
         self.join("run/containerd/containerd.sock")
     }
 
+    /// Where the node's control groups are mounted.
+    pub(crate) fn cgroups(&self) -> PathBuf {
+        self.join("sys/fs/cgroup")
+    }
+
     pub(crate) fn logs(&self) -> PathBuf {
         self.join("var/log/flotilla")
     }

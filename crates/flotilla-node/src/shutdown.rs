@@ -3,10 +3,13 @@
 //! Keepalived gives up the API's address while the API server still answers, so that its clients find the next one. The
 //! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
 //! processes answer to it. Pods are told by SIGTERM, all at once, so that etcd closes its files and a workload
-//! says good-bye.
+//! says good-bye. Before they are told or killed they are thawed: a frozen process takes no signal, and the kernel would let
+//! us wait for it for ever.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flotilla_linux::cgroup::thaw_here;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::journal::Journal;
@@ -58,6 +61,7 @@ impl Shutdown {
     pub(crate) fn advance(
         &mut self,
         services: &mut Services<'_>,
+        cgroups: &Path,
         pod_grace: Duration,
         now: Instant,
         journal: &mut Journal,
@@ -66,6 +70,7 @@ impl Shutdown {
             *self = Self { stage: Stage::Kubelet, since: now, until: now + KUBELET_GRACE };
         }
         if self.stage == Stage::Kubelet && (self.until <= now || services.kubelet.pid().is_none()) {
+            thaw(cgroups, journal);
             let pods = pods(services, journal);
             journal.say(format_args!("ending {} processes of pods", pods.len()));
             // Once: to many programs a second SIGTERM means "now". Who was between fork and exec has lost the first
@@ -81,6 +86,7 @@ impl Shutdown {
                 if !left.is_empty() {
                     let names: Vec<_> = left.iter().map(Process::to_string).collect();
                     journal.say(format_args!("killing what did not end: {}", names.join(", ")));
+                    thaw(cgroups, journal);
                     processes::signal_all(&left, Signal::KILL);
                 }
                 services.containerd.end(CONTAINERD_GRACE, now);
@@ -97,9 +103,17 @@ impl Shutdown {
 }
 
 /// Kills everybody in this namespace but us.
-pub(crate) fn kill_everybody() {
+pub(crate) fn kill_everybody(cgroups: &Path, journal: &mut Journal) {
+    thaw(cgroups, journal);
     // kill(2): -1 means everybody we may signal, except PID 1 and ourselves. It fails if there is nobody.
     let _ = kill_process_group(Pid::INIT, Signal::KILL);
+}
+
+/// Thaws all control groups of the node.
+fn thaw(cgroups: &Path, journal: &mut Journal) {
+    if let Err(error) = thaw_here(cgroups) {
+        journal.say(format_args!("cannot thaw the control groups: {error}"));
+    }
 }
 
 fn pods(services: &Services<'_>, journal: &mut Journal) -> Vec<Process> {

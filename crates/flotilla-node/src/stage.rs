@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use flotilla_linux::machine::{self, Channel, MachineError};
+use flotilla_linux::machine::{self, Channel, MachineError, life};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -59,6 +59,8 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
 fn boot() -> Result<(), StageError> {
     let mut channel = Channel::inherited()?;
     let boot: Boot = channel.spec()?;
+    // As long as we live, and while the host's files are in sight: no second machine may run on the same disk.
+    let _held = life::hold(&boot.machine.folder)?;
     machine::enter_new_namespaces()?;
     channel.say("namespaces")?;
     machine::build(&boot.machine)?;

@@ -89,10 +89,11 @@ impl<'node> Supervisor<'node> {
             }
             self.services.tick(now, !knocking, journal);
             self.control.answer(now, |unit| self.services.settled(unit, now));
+            let cgroups = self.root.cgroups();
             if let Some(shutdown) = &mut self.shutdown
-                && shutdown.advance(&mut self.services, self.config.pod_grace(), now, journal)
+                && shutdown.advance(&mut self.services, &cgroups, self.config.pod_grace(), now, journal)
             {
-                shutdown::kill_everybody();
+                shutdown::kill_everybody(&cgroups, journal);
                 self.services.drain();
                 journal.say("the node is down");
                 return Ok(());

@@ -9,12 +9,24 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+/// Says that a test does nothing, because the host lacks something. Where nothing may be missing, as in CI, that is a
+/// failure: `FLOTILLA_TEST_REQUIRE` says so.
+#[expect(clippy::disallowed_methods, reason = "tests read their own switches")]
+pub fn skip(why: &str) {
+    skip_unless(std::env::var_os("FLOTILLA_TEST_REQUIRE").is_some_and(|value| !value.is_empty()), why);
+}
+
+fn skip_unless(required: bool, why: &str) {
+    assert!(!required, "this test may not be skipped (FLOTILLA_TEST_REQUIRE is set): {why}");
+    println!("skipped: {why}");
+}
+
 /// A case, and its name.
 pub type Case<'a> = (&'static str, Box<dyn Fn() + 'a>);
 
 /// Runs the cases that the arguments (without the program's own name) ask for, one after the other.
 ///
-/// `lacking` is what the tests cannot do without and this host does not have: it is told, and they pass.
+/// `lacking` is what the tests cannot do without and this host does not have: see [`skip`].
 pub fn run(args: &[String], lacking: Option<&str>, cases: &[Case<'_>]) -> ExitCode {
     let wanted = wanted(args, cases);
     if args.iter().any(|arg| arg == "--list") {
@@ -24,8 +36,8 @@ pub fn run(args: &[String], lacking: Option<&str>, cases: &[Case<'_>]) -> ExitCo
         return ExitCode::SUCCESS;
     }
     if let Some(lacking) = lacking {
-        println!("skipped: these tests need {lacking}");
-        return ExitCode::SUCCESS;
+        let skipped = catch_unwind(|| skip(&format!("these tests need {lacking}")));
+        return if skipped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(101) };
     }
     println!("\nrunning {} tests", wanted.len());
     let mut failed = Vec::new();
@@ -96,8 +108,18 @@ mod tests {
     }
 
     #[test]
+    fn a_skip_is_a_failure_where_nothing_may_be_missing() {
+        skip_unless(false, "there is no root");
+        let failed = catch_unwind(|| skip_unless(true, "there is no root")).unwrap_err();
+        assert!(failed.downcast::<String>().unwrap().ends_with("is set): there is no root"));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "CI lets nothing be skipped, this neither")]
     fn nothing_runs_where_something_is_lacking() {
         let cases: [Case<'_>; 1] = [("bad", Box::new(|| panic!("it must not run")))];
-        assert_eq!(run(&[], Some("root"), &cases), ExitCode::SUCCESS);
+        let required = std::env::var_os("FLOTILLA_TEST_REQUIRE").is_some_and(|value| !value.is_empty());
+        let expected = if required { ExitCode::from(101) } else { ExitCode::SUCCESS };
+        assert_eq!(run(&[], Some("root"), &cases), expected);
     }
 }

@@ -20,6 +20,7 @@ mod ran;
 mod running;
 mod terminal;
 
+pub use harness::skip;
 pub use home::Home;
 pub use ran::{Ran, Seen};
 pub use running::Running;

@@ -53,11 +53,10 @@ mod cli {
     }
 
     /// Bundles and clusters are made by root alone. Says so where a test is skipped.
-    #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     fn may_be_root() -> bool {
         let root = flotilla_testkit::is_root();
         if !root {
-            println!("skipped: this test needs root");
+            flotilla_testkit::skip("this test needs root");
         }
         root
     }

@@ -95,8 +95,8 @@ pub(super) fn disk(folder: &Path) -> f64 {
 fn groups() -> Result<PathBuf> {
     let root = match Layout::of_host()? {
         Layout::None => None,
-        Layout::V2 { mount_point } => Some(mount_point),
-        Layout::V1 { hierarchies } => {
+        Layout::V2 { mount_point, .. } => Some(mount_point),
+        Layout::V1 { hierarchies, .. } => {
             let mut hierarchies = hierarchies.into_iter();
             let counts = hierarchies.find(|found| found.controllers.iter().any(|name| name == "cpuacct"));
             counts.map(|found| found.mount_point)

@@ -59,13 +59,10 @@ impl Native {
 
     /// Where a node that runs has something mounted already.
     fn mount_points(&self, cluster: &Cluster, node: &Node) -> Result<Vec<PathBuf>, NativeError> {
-        let init = if node.spec.mounts.is_empty() {
-            None
-        } else {
-            self.group(cluster.name(), &node.spec.name)?.init()
-        };
+        let init =
+            if node.spec.mounts.is_empty() { None } else { self.init(cluster.name(), &node.spec.name)? };
         // One that has just ended has none.
-        Ok(init.and_then(|init| mount::mount_points_of(init).ok()).unwrap_or_default())
+        Ok(init.and_then(|init| mount::mount_points_of(&init).ok()).unwrap_or_default())
     }
 
     fn forwarded(&self, cluster: &Cluster) -> Result<Forwarded, NativeError> {

@@ -2,14 +2,14 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use flotilla_linux::enter::Files;
 use flotilla_spec::NodeName;
-use walkdir::WalkDir;
 
 use super::error::{At, NativeError};
+use super::store;
 
 /// A file with this in it says what the node's root is made from; `bundle remove` respects it.
 const BUNDLE: &str = "bundle";
@@ -98,51 +98,23 @@ fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
         make_folder(&var.join(name), mode)?;
     }
     symlink("/run", var.join("run")).at("make", var.join("run"))?;
-    link_store(store, &var.join("lib/containerd"))
+    store::link(store, &var.join("lib/containerd"))
 }
 
-/// The store as hard links: images are only read, so nodes can share them. The databases are written to: each node has
-/// its own. Where the bundle is on another file system, everything is copied.
-fn link_store(from: &Path, to: &Path) -> Result<(), NativeError> {
-    for entry in WalkDir::new(from) {
-        let entry = entry.map_err(|error| NativeError::Io {
-            action: "read",
-            path: from.to_owned(),
-            source: error.into(),
-        })?;
-        let target = to.join(entry.path().strip_prefix(from).expect("it is below"));
-        let metadata = entry.metadata().map_err(io::Error::from).at("read", entry.path())?;
-        if metadata.is_dir() {
-            make_folder(&target, metadata.mode() & 0o7777)?;
-            lchown(&target, Some(metadata.uid()), Some(metadata.gid())).at("make", &target)?;
-            continue;
-        }
-        let is_database = entry.path().extension().is_some_and(|extension| extension == "db");
-        let linked = if is_database {
-            Err(io::ErrorKind::CrossesDevices.into())
-        } else {
-            fs::hard_link(entry.path(), &target)
-        };
-        match linked {
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                copy(entry.path(), &target, &metadata).at("copy", &target)?;
-            }
-            linked => linked.at("link", &target)?,
-        }
+/// Writes a file for the node below `upper`. It and the folders above it can be read by everybody in the node, whatever our
+/// umask is: programs that are not root need them.
+pub(super) fn write_for_node(upper: &Path, path: &str, text: &str) -> Result<(), NativeError> {
+    let path = Path::new(path);
+    let above: Vec<_> = path.ancestors().skip(1).collect();
+    for folder in above.into_iter().rev() {
+        make_folder(&upper.join(folder), 0o755)?;
     }
-    Ok(())
+    let path = upper.join(path);
+    fs::write(&path, text).at("write", &path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).at("write", path)
 }
 
-fn copy(from: &Path, to: &Path, metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.is_symlink() {
-        symlink(fs::read_link(from)?, to)?;
-    } else {
-        fs::copy(from, to)?;
-    }
-    lchown(to, Some(metadata.uid()), Some(metadata.gid()))
-}
-
-fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
+pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
     DirBuilder::new().recursive(true).mode(mode).create(path).at("make", path)?;
     // Whatever our umask is.
     fs::set_permissions(path, Permissions::from_mode(mode)).at("make", path)
@@ -162,24 +134,6 @@ fn uuid() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_store_is_shared_but_for_its_databases() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = dir.path().join("store");
-        fs::create_dir_all(store.join("deep")).unwrap();
-        fs::write(store.join("deep/layer"), "files").unwrap();
-        fs::write(store.join("meta.db"), "index").unwrap();
-        symlink("layer", store.join("deep/link")).unwrap();
-        let disk = Disk { folder: dir.path().join("node") };
-        disk.ensure("abc", &store).unwrap();
-        let at = |name: &str| disk.var().join("lib/containerd").join(name);
-        let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
-        assert_eq!(inode(&at("deep/layer")), inode(&store.join("deep/layer")));
-        assert_ne!(inode(&at("meta.db")), inode(&store.join("meta.db")));
-        assert_eq!(fs::read_link(at("deep/link")).unwrap(), Path::new("layer"));
-        assert_eq!(disk.bundle().as_deref(), Some("abc"));
-    }
 
     #[test]
     fn files_of_a_node_that_is_off_are_read_and_its_links_do_not_lead_out() {
@@ -209,11 +163,25 @@ mod tests {
         fs::create_dir_all(disk.folder.join("var.unfinished/half")).unwrap();
         disk.ensure("abc", &store).unwrap();
         assert!(!disk.var().join("half").exists());
+        assert_eq!(disk.bundle().as_deref(), Some("abc"));
         let uuid = disk.uuid().unwrap();
         assert_eq!(uuid.len(), 36);
         fs::write(disk.var().join("lib/data"), "kept").unwrap();
         disk.ensure("abc", &store).unwrap();
         assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
         assert_eq!(disk.uuid().unwrap(), uuid);
+    }
+    #[test]
+    fn files_for_the_node_can_be_read_by_everybody_in_it_whatever_the_umask() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
+        // What a boot under umask 077 by an older flotilla has left.
+        DirBuilder::new().mode(0o700).create(dir.path().join("etc")).unwrap();
+        fs::write(dir.path().join("etc/hosts"), "").unwrap();
+        fs::set_permissions(dir.path().join("etc/hosts"), Permissions::from_mode(0o600)).unwrap();
+        write_for_node(dir.path(), "etc/hosts", "127.0.0.1 localhost\n").unwrap();
+        write_for_node(dir.path(), "etc/cni/net.d/10.conflist", "{}").unwrap();
+        assert_eq!(["etc", "etc/cni", "etc/cni/net.d"].map(mode), [0o755; 3]);
+        assert_eq!(["etc/hosts", "etc/cni/net.d/10.conflist"].map(mode), [0o644; 2]);
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum NativeError {
     Setting(#[from] SysctlError),
     #[error("cannot tell the nodes a name server")]
     Resolver(#[from] ResolverError),
-    #[error("cannot bound the machines")]
+    #[error("cannot use control groups")]
     Cgroup(#[from] CgroupError),
     #[error("the bundle {digest} is not there")]
     NoBundle { digest: String },
@@ -41,7 +41,9 @@ pub(super) enum NativeError {
     #[error("node {node} cannot have {} of the host", path.display())]
     MountSource { node: NodeName, path: PathBuf, source: io::Error },
     #[error("node {node} did not stop")]
-    NotStopped { node: NodeName },
+    NotStopped { node: NodeName, source: Option<CgroupError> },
+    #[error("node {node} runs, but its processes cannot be seen from here")]
+    Unseen { node: NodeName },
 }
 
 impl NativeError {
@@ -68,6 +70,16 @@ impl NativeError {
                 vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
             }
             Self::Io { .. } => Vec::new(),
+            Self::Cgroup(CgroupError::Occupied { .. }) => vec![
+                "give the container a cgroup namespace of its own: `docker run --privileged --cgroupns=private`".into(),
+            ],
+            Self::NotStopped { .. } => vec![
+                "processes that wait for a disk or a network file system end when that answers: run the command again to retry"
+                    .into(),
+            ],
+            Self::Unseen { .. } => {
+                vec!["run flotilla where the node was started: on the host, or in the same container".into()]
+            }
             Self::Keepalived { .. } => vec![
                 "a node that an older flotilla has booted has none: restart the cluster with `flotilla stop` and `flotilla start`".into(),
             ],
@@ -117,7 +129,8 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         NativeError::Setting(source) => Box::new(source),
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),
-        NativeError::NoBundle { .. } | NativeError::NoAddress { .. } | NativeError::NotStopped { .. } => {
+        NativeError::NotStopped { source, .. } => Box::new(source?),
+        NativeError::NoBundle { .. } | NativeError::NoAddress { .. } | NativeError::Unseen { .. } => {
             return None;
         }
     })

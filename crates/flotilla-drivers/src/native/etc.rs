@@ -12,6 +12,7 @@ use flotilla_linux::resolver::Upstream;
 use flotilla_spec::Cni;
 use serde_json::json;
 
+use super::disk::write_for_node;
 use super::error::{At, NativeError};
 use super::keepalived;
 use super::network::MTU;
@@ -43,11 +44,7 @@ pub(super) fn write(
         None => remove(&upper.join(keepalived::FILE))?,
     }
     for (path, text) in files {
-        let path = upper.join(path);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).at("make", folder)?;
-        }
-        fs::write(&path, text).at("write", path)?;
+        write_for_node(upper, path, &text)?;
     }
     Ok(())
 }

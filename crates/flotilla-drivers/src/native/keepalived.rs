@@ -12,9 +12,9 @@ use flotilla_engine::{Cluster, Node};
 use flotilla_linux::enter::{self, Files, Request};
 use flotilla_linux::net::{self, Net, NetError};
 use flotilla_linux::poll;
+use flotilla_linux::process::Process;
 use flotilla_spec::Role;
 use ipnet::Ipv4Net;
-use rustix::process::Pid;
 
 use super::Native;
 use super::boot::LINK;
@@ -97,7 +97,7 @@ impl Native {
         &self,
         cluster: &Cluster,
         node: &Node,
-        init: Pid,
+        init: &Process,
         inside: &Net,
     ) -> Result<Changed, NativeError> {
         let Some(text) = configuration(cluster, node) else { return Ok(Changed::No) };
@@ -114,13 +114,13 @@ impl Native {
         // A new file starts it anyway. But a PID 1 of an older flotilla knows no keepalived, and that has to be said.
         let verb = if was.is_none() { "start" } else { "restart" };
         let request = Request {
-            init: init.as_raw_nonzero().get(),
             group: self.names(cluster.name()).node_group(&node.spec.name),
             argv: ["systemctl", verb, "keepalived"].map(str::to_owned).to_vec(),
             env: Vec::new(),
             terminal: false,
+            attached: false,
         };
-        let told = enter::command(&request).cancel(&self.cancel).run();
+        let told = enter::command(init, &request).cancel(&self.cancel).run_within(RESTART_LIMIT);
         told.map_err(|source| NativeError::Keepalived { node: node.spec.name.clone(), source })?;
         if sat_on_it {
             bridge_the_gap(inside, address).map_err(failed)?;
@@ -132,6 +132,9 @@ impl Native {
 fn has_address(inside: &Net, address: Ipv4Net) -> Result<bool, NetError> {
     Ok(inside.addresses()?.iter().any(|has| has.link == LINK && has.address == address))
 }
+
+/// How long PID 1 may take to start or restart it: longer than it waits for its end.
+const RESTART_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long after its start keepalived may still take the address away.
 const GAP: Duration = Duration::from_secs(1);

@@ -4,26 +4,34 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_engine::port::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
-use flotilla_linux::cgroup::Group;
-use flotilla_linux::enter::{self, Files, Request};
-use flotilla_linux::host::{Cancel, CommandError};
+use flotilla_linux::cgroup::{Group, is_init};
+use flotilla_linux::enter::{self, Files, Progress, Request};
+use flotilla_linux::host::{self, Cancel, CommandError};
+use flotilla_linux::machine::life::{self, Life};
+use flotilla_linux::process::Process;
 use flotilla_spec::{ClusterName, NodeName};
-use rustix::process::Pid;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::{Native, layout};
 
+/// How long a file of a machine may take without a byte being read or written.
+const FILE_LIMIT: Duration = Duration::from_secs(30);
+
 /// A node made of namespaces.
 #[derive(Debug, Clone)]
 pub(super) struct NativeMachine {
     name: NodeName,
-    group: String,
+    group: Group,
+    group_name: String,
     /// PID 1, if it runs.
-    init: Option<Pid>,
+    init: Option<Process>,
     whole: bool,
     disk: Disk,
     cancel: Cancel,
@@ -34,12 +42,32 @@ impl Native {
     pub(super) fn find_machines(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, NativeError> {
         let mut machines: Vec<Arc<dyn Machine>> = Vec::new();
         for node in self.node_names(cluster)? {
-            let init = self.group(cluster, &node)?.init();
-            let mut machine = NativeMachine::new(self, cluster, &node, init);
-            machine.whole = init.is_some() && self.is_connected(cluster, &node)?;
+            let init = self.init(cluster, &node)?;
+            let mut machine = NativeMachine::new(self, cluster, &node, init)?;
+            let runs = machine.init.is_some() && !machine.group.is_frozen();
+            machine.whole = runs && self.is_connected(cluster, &node)?;
             machines.push(Arc::new(machine));
         }
         Ok(machines)
+    }
+
+    /// PID 1 of a node that runs: found by its control group, or by the lock on its disk, should the host's mounts of
+    /// control groups have changed since it was started.
+    pub(super) fn init(
+        &self,
+        cluster: &ClusterName,
+        node: &NodeName,
+    ) -> Result<Option<Process>, NativeError> {
+        if let Some(init) = self.group(cluster, node)?.init() {
+            return Ok(Some(init));
+        }
+        let folder = Disk::of(&self.nodes_folder(cluster), node).folder;
+        match life::of(&folder).at("read the lock in", folder)? {
+            Life::None => Ok(None),
+            // One that is ending can be neither entered nor told anything.
+            Life::Runs(init) => Ok(Some(init).filter(|init| is_init(init.pid()))),
+            Life::Unseen => Err(NativeError::Unseen { node: node.clone() }),
+        }
     }
 
     pub(super) fn node_names(&self, cluster: &ClusterName) -> Result<Vec<NodeName>, NativeError> {
@@ -59,35 +87,61 @@ impl Native {
 }
 
 impl NativeMachine {
-    fn new(native: &Native, cluster: &ClusterName, node: &NodeName, init: Option<Pid>) -> Self {
-        Self {
+    fn new(
+        native: &Native,
+        cluster: &ClusterName,
+        node: &NodeName,
+        init: Option<Process>,
+    ) -> Result<Self, NativeError> {
+        Ok(Self {
             name: node.clone(),
-            group: native.names(cluster).node_group(node),
+            group: native.group(cluster, node)?,
+            group_name: native.names(cluster).node_group(node),
             init,
             whole: false,
             disk: Disk::of(&native.nodes_folder(cluster), node),
             cancel: native.cancel.clone(),
-        }
+        })
     }
 
     /// One that was just booted or repaired.
-    pub(super) fn on(native: &Native, cluster: &ClusterName, node: &NodeName, init: Pid) -> Self {
-        Self { whole: true, ..Self::new(native, cluster, node, Some(init)) }
+    pub(super) fn on(
+        native: &Native,
+        cluster: &ClusterName,
+        node: &NodeName,
+        init: Process,
+    ) -> Result<Self, NativeError> {
+        Ok(Self { whole: true, ..Self::new(native, cluster, node, Some(init))? })
     }
 
-    fn init(&self) -> Result<Pid, ExecError> {
-        self.init.ok_or_else(|| ExecError::Off { node: self.name.to_string() })
+    fn init(&self) -> Result<&Process, ExecError> {
+        self.init.as_ref().ok_or_else(|| ExecError::Off { node: self.name.to_string() })
     }
 
-    fn request(&self, argv: Vec<String>, env: Vec<(String, String)>) -> Result<Request, ExecError> {
-        let init = self.init()?.as_raw_nonzero().get();
-        Ok(Request { init, group: self.group.clone(), argv, env, terminal: false })
+    /// A program for a machine that runs. In one that is frozen it would not even begin.
+    fn request(
+        &self,
+        argv: Vec<String>,
+        env: Vec<(String, String)>,
+        how: Option<Attach>,
+    ) -> Result<host::Command, ExecError> {
+        let init = self.init()?;
+        if self.group.is_frozen() {
+            let what = format!("`{}`", argv.join(" "));
+            return Err(ExecError::Frozen { node: self.name.to_string(), what });
+        }
+        let (terminal, attached) = (how == Some(Attach::Terminal), how.is_some());
+        let request = Request { group: self.group_name.clone(), argv, env, terminal, attached };
+        Ok(enter::command(init, &request))
     }
 
     fn failed(&self, error: CommandError) -> ExecError {
         let node = self.name.to_string();
         match error {
             CommandError::Failed { argv, status, tail, .. } => ExecError::Failed { node, argv, status, tail },
+            CommandError::TimedOut { argv, limit } => {
+                ExecError::TimedOut { node, what: format!("`{argv}`"), limit }
+            }
             CommandError::Cancelled { .. } => ExecError::Interrupted,
             CommandError::Start { program, source } | CommandError::Read { program, source } => {
                 ExecError::Start { node, argv: program, source }
@@ -103,19 +157,41 @@ impl NativeMachine {
         if self.cancel.is_cancelled() { ExecError::Interrupted } else { error }
     }
 
-    /// Does something with the machine's files, where blocking is allowed.
+    /// Does something with the machine's files, where blocking is allowed, for as long as it gets on: a file system of the
+    /// machine's own may never answer.
     async fn with_files<T: Send + 'static>(
         &self,
         action: &'static str,
         path: &str,
-        work: impl FnOnce(&Files, &Path) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Files, &Path, &Progress) -> io::Result<T> + Send + 'static,
     ) -> Result<T, ExecError> {
-        let init = self.init()?;
-        let owned = path.to_owned();
-        let done = tokio::task::spawn_blocking(move || work(&Files::of(init)?, Path::new(&owned))).await;
-        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let (node, path) = (self.name.to_string(), path.to_owned());
-        done.map_err(|source| ExecError::File { node, action, path, source })
+        let init = self.init()?.clone();
+        let (owned, progress) = (path.to_owned(), Progress::default());
+        let seen = progress.clone();
+        // In a thread of its own, which nobody has to wait for: one that hangs must not keep us from ending.
+        let (sender, mut done) = oneshot::channel();
+        std::thread::spawn(move || {
+            let worked = Files::of(&init).and_then(|files| work(&files, Path::new(&owned), &progress));
+            // Nobody waits for it any more.
+            drop(sender.send(worked));
+        });
+        let node = self.name.to_string();
+        loop {
+            let before = seen.bytes();
+            match timeout(FILE_LIMIT, &mut done).await {
+                Ok(Ok(done)) => {
+                    let path = path.to_owned();
+                    return done.map_err(|source| ExecError::File { node, action, path, source });
+                }
+                // Only a panic drops the other end.
+                Ok(Err(_)) => panic!("the thread that was to {action} {path} in node {node} has panicked"),
+                Err(_) if seen.bytes() > before => {}
+                Err(_) => {
+                    let what = format!("to {action} {path}");
+                    return Err(ExecError::TimedOut { node, what, limit: FILE_LIMIT });
+                }
+            }
+        }
     }
 }
 
@@ -145,23 +221,15 @@ impl Machine for NativeMachine {
 #[async_trait]
 impl Exec for NativeMachine {
     async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError> {
-        let mut argv = cmd.argv;
-        if let Some(limit) = cmd.limit {
-            // The machine's own busybox keeps the time.
-            let seconds = limit.as_secs().max(1).to_string();
-            argv = ["timeout".to_owned(), seconds].into_iter().chain(argv).collect();
-        }
-        let request = self.request(argv, cmd.env)?;
-        let mut command = enter::command(&request).cancel(&self.cancel);
+        let limit = cmd.limit.unwrap_or(Cmd::DEFAULT_LIMIT);
+        let shown = cmd.argv.join(" ");
+        let mut command = self.request(cmd.argv, cmd.env, None)?.cancel(&self.cancel);
         if !cmd.stdin.is_empty() {
-            let file = memory_file(&cmd.stdin).map_err(|source| ExecError::Start {
-                node: self.name.to_string(),
-                argv: request.argv.join(" "),
-                source,
-            })?;
-            command = command.stdin(file);
+            let node = self.name.to_string();
+            let failed = |source| ExecError::Start { node, argv: shown, source };
+            command = command.stdin(memory_file(&cmd.stdin).map_err(failed)?);
         }
-        let done = tokio::task::spawn_blocking(move || command.run()).await;
+        let done = tokio::task::spawn_blocking(move || command.run_within(limit)).await;
         let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         done.map(|output| ExecOutput { stdout: output.stdout, stderr: output.stderr })
             .map_err(|error| self.failed(error))
@@ -173,28 +241,31 @@ impl Exec for NativeMachine {
         env: Vec<(String, String)>,
         how: Attach,
     ) -> Result<std::convert::Infallible, ExecError> {
-        let request = Request { terminal: how == Attach::Terminal, ..self.request(argv, env)? };
-        Err(self.failed(enter::command(&request).replace_us()))
+        Err(self.failed(self.request(argv, env, Some(how))?.replace_us()))
     }
 
     async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError> {
         let bytes = bytes.to_owned();
-        self.with_files("write", path, move |files, path| files.write(path, mode, &bytes)).await
+        self.with_files("write", path, move |files, path, _| files.write(path, mode, &bytes)).await
     }
 
     async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
-        self.with_files("read", path, Files::read).await
+        self.with_files("read", path, |files, path, _| files.read(path)).await
     }
 
     async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), ExecError> {
         let cancel = self.cancel.clone();
-        let copy = move |files: &Files, path: &Path| files.copy_in(&source, path, mode, &cancel);
+        let copy = move |files: &Files, path: &Path, progress: &Progress| {
+            files.copy_in(&source, path, mode, &cancel, progress)
+        };
         self.with_files("write", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
 
     async fn copy_out(&self, path: &str, target: File) -> Result<u32, ExecError> {
         let cancel = self.cancel.clone();
-        let copy = move |files: &Files, path: &Path| files.copy_out(path, &target, &cancel);
+        let copy = move |files: &Files, path: &Path, progress: &Progress| {
+            files.copy_out(path, &target, &cancel, progress)
+        };
         self.with_files("read", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
 }

@@ -9,9 +9,9 @@ use flotilla_engine::port::Changed;
 use flotilla_engine::{Cluster, Node};
 use flotilla_linux::enter::Files;
 use flotilla_linux::net::{self, Net, NetError};
+use flotilla_linux::process::Process;
 use flotilla_spec::Cni;
 use ipnet::Ipv4Net;
-use rustix::process::Pid;
 
 use super::boot::LINK;
 use super::error::{At, NativeError};
@@ -32,7 +32,7 @@ impl Native {
         }
         let mut failure = None;
         for (node, init) in self.connected(cluster)? {
-            match self.tell(cluster, &node, init) {
+            match self.tell(cluster, &node, &init) {
                 Ok(told) => changed = changed.or(told),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -43,14 +43,14 @@ impl Native {
     /// Whether there is nobody left to tell anything. One that cannot be asked does not know.
     pub(super) fn all_nodes_know(&self, cluster: &Cluster) -> Result<bool, NativeError> {
         let nodes = self.connected(cluster)?;
-        Ok(nodes.iter().all(|(node, init)| knows(cluster, node, *init).unwrap_or(false)))
+        Ok(nodes.iter().all(|(node, init)| knows(cluster, node, init).unwrap_or(false)))
     }
 
     /// The nodes that run and have their link. Others get it, and what there is to know, when they are repaired.
-    fn connected(&self, cluster: &Cluster) -> Result<Vec<(Node, Pid)>, NativeError> {
+    fn connected(&self, cluster: &Cluster) -> Result<Vec<(Node, Process)>, NativeError> {
         let mut connected = Vec::new();
         for node in cluster.nodes() {
-            let init = self.group(cluster.name(), &node.spec.name)?.init();
+            let init = self.init(cluster.name(), &node.spec.name)?;
             if let Some(init) = init
                 && self.is_connected(cluster.name(), &node.spec.name)?
             {
@@ -61,7 +61,12 @@ impl Native {
     }
 
     /// Tells a node that runs and has its link.
-    pub(super) fn tell(&self, cluster: &Cluster, node: &Node, init: Pid) -> Result<Changed, NativeError> {
+    pub(super) fn tell(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        init: &Process,
+    ) -> Result<Changed, NativeError> {
         let inside = tell_ways(cluster, node, init).map_err(failed(node))?;
         let changed = self.tell_keepalived(cluster, node, init, &inside.0)?.or(told(inside.1));
         let (files, hosts) = (files(node, init)?, etc::hosts(cluster));
@@ -74,13 +79,17 @@ impl Native {
 }
 
 /// Tells it the ways alone, which is all that lives in the kernel. Gives its network, too.
-pub(super) fn tell_ways(cluster: &Cluster, node: &Node, init: Pid) -> Result<(Net, net::Changed), NetError> {
+pub(super) fn tell_ways(
+    cluster: &Cluster,
+    node: &Node,
+    init: &Process,
+) -> Result<(Net, net::Changed), NetError> {
     let inside = Net::of_process(init)?;
     let changed = Ways::in_node(&inside, cluster, node)?.put_right(&inside, LINK)?;
     Ok((inside, changed))
 }
 
-fn knows(cluster: &Cluster, node: &Node, init: Pid) -> Result<bool, NativeError> {
+fn knows(cluster: &Cluster, node: &Node, init: &Process) -> Result<bool, NativeError> {
     let inside = Net::of_process(init).map_err(failed(node))?;
     let files = files(node, init)?;
     let hosts = files.read(Path::new(HOSTS)).at("read", HOSTS)?;
@@ -89,7 +98,7 @@ fn knows(cluster: &Cluster, node: &Node, init: Pid) -> Result<bool, NativeError>
         && keepalived::is_told(cluster, node, &files)?)
 }
 
-fn files(node: &Node, init: Pid) -> Result<Files, NativeError> {
+fn files(node: &Node, init: &Process) -> Result<Files, NativeError> {
     Files::of(init).at("enter", format!("node {}", node.spec.name))
 }
 

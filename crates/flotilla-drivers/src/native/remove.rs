@@ -20,11 +20,10 @@ impl Native {
         cluster: &ClusterName,
         node: &NodeName,
     ) -> Result<Changed, NativeError> {
-        let group = self.group(cluster, node)?;
-        let was_on = group.init().is_some();
+        let was_on = self.init(cluster, node)?.is_some();
         self.close_ports(cluster, node)?;
-        group.kill();
-        group.remove()?;
+        self.end(cluster, node)?;
+        self.group(cluster, node)?.remove()?;
         let names = self.names(cluster);
         Net::here()?.delete_link(&names.port(node))?;
         let disk = Disk::of(&self.nodes_folder(cluster), node);
@@ -42,7 +41,7 @@ impl Native {
             changed = changed.or(self.remove_machine(cluster, &node)?);
         }
         let group = Group::new(&layout()?, &names.group())?;
-        group.kill();
+        group.kill()?;
         group.remove()?;
         let links = Net::here()?.delete_links_of(&names.owner())?;
         if !links.is_empty() {

@@ -13,13 +13,22 @@ pub struct Cmd {
     /// Added to the machine's own environment.
     pub env: Vec<(String, String)>,
     pub stdin: Vec<u8>,
-    /// None: as long as it takes.
+    /// None: [`Cmd::DEFAULT_LIMIT`].
     pub limit: Option<Duration>,
 }
 
 impl Cmd {
+    /// How long a program may take that nobody has set a limit for: longer than any such does on a busy machine.
+    pub const DEFAULT_LIMIT: Duration = Duration::from_mins(3);
+
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// The same program with another limit.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
     }
 
     /// A line for the machine's shell.
@@ -60,13 +69,27 @@ pub enum ExecError {
     Start { node: String, argv: String, source: std::io::Error },
     #[error("cannot {action} {path} in node {node}")]
     File { node: String, action: &'static str, path: String, source: std::io::Error },
+    #[error("node {node} is frozen: {what} was not tried")]
+    Frozen { node: String, what: String },
+    #[error("node {node} does not answer: {what} took longer than {} s", limit.as_secs())]
+    TimedOut { node: String, what: String, limit: Duration },
     #[error("node {node} is not running")]
     Off { node: String },
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Runs programs and moves files inside one machine.
+impl ExecError {
+    /// The node whose processes do not run, or not as they should.
+    pub fn unresponsive(&self) -> Option<&str> {
+        match self {
+            Self::Frozen { node, .. } | Self::TimedOut { node, .. } => Some(node),
+            _ => None,
+        }
+    }
+}
+
+/// Runs programs and moves files inside one machine. Every call ends within a limit of time, whatever the machine does.
 #[async_trait]
 pub trait Exec: Send + Sync {
     /// Runs a program to its end. An exit status other than 0 is an error.

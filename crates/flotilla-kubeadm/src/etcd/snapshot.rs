@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use crate::phase::{in_node, run};
 /// Where snapshots stand for a moment; those that a killed command has left are removed by a later one.
 const FOLDER: &str = "/var/lib/flotilla/snapshots";
 /// A database of gigabytes takes a while.
-const LIMIT: &str = "10m";
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// What is in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -57,7 +58,7 @@ pub(super) async fn new_path(machine: &dyn Machine) -> Result<String, BootstrapE
 
 /// Says what is in a snapshot. A file that is none, or that is damaged, is an error.
 pub(super) async fn examine(machine: &dyn Machine, path: &str) -> Result<Snapshot, BootstrapError> {
-    let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]);
+    let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]).within(LIMIT);
     let said = run(machine, "read the snapshot", examine).await?;
     parse(&said.text()).map_err(|source| BootstrapError::Api {
         action: "read what etcd says of the snapshot".to_owned(),

@@ -4,7 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::mount::info::parse_line;
+use rustix::io::Errno;
+
+use super::processes::LEAF;
+use super::{CgroupError, REMOVE_TRIES};
+use crate::mount::info::{Mount, mounts};
 
 /// Words among a v1 hierarchy's mount options that name no controller (cgroups(7), mount options).
 const NOT_CONTROLLERS: &[&str] = &[
@@ -20,16 +24,26 @@ const NOT_CONTROLLERS: &[&str] = &[
     "nofavordynmods",
 ];
 
+/// Controllers without which nodes cannot be limited: the version that has one of these is the one the host uses.
+const DECISIVE: [&str; 2] = ["memory", "cpu"];
+
 /// The control groups of a host.
+///
+/// The hierarchies that are not used for new groups are kept as well: a node may have been started when the mounts were
+/// others, and has to be found all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layout {
     /// None are mounted.
     None,
     V1 {
         hierarchies: Vec<Hierarchy>,
+        /// Where a hierarchy of v2 is mounted beside them.
+        unified: Option<PathBuf>,
     },
     V2 {
         mount_point: PathBuf,
+        /// Hierarchies of v1 without the controllers that matter, such as one that an old program mounted.
+        strays: Vec<Hierarchy>,
     },
 }
 
@@ -44,19 +58,18 @@ pub struct Hierarchy {
 impl Layout {
     /// Looks at what is mounted where we are.
     pub fn of_host() -> io::Result<Self> {
-        fs::read_to_string("/proc/self/mountinfo").map(|text| Self::parse(&text))
+        fs::read("/proc/self/mountinfo").map(|text| Self::parse(&text))
     }
 
-    /// Reads the text of a `mountinfo` (proc(5)).
-    pub fn parse(mountinfo: &str) -> Self {
+    /// Reads a `mountinfo` (proc(5)).
+    pub fn parse(mountinfo: &[u8]) -> Self {
         let mut hierarchies: Vec<Hierarchy> = Vec::new();
         let mut unified = None;
-        for line in mountinfo.lines() {
-            let Some((mount_point, kind, options)) = parse_line(line) else { continue };
+        for Mount { at: mount_point, kind, options } in mounts(mountinfo) {
             if kind == "cgroup2" {
                 unified.get_or_insert(mount_point);
             } else if kind == "cgroup" {
-                let controllers = controllers(options);
+                let controllers = controllers(&options);
                 // A hierarchy may be mounted in several places: the first is the host's own.
                 if !controllers.is_empty() && hierarchies.iter().all(|known| known.controllers != controllers)
                 {
@@ -64,10 +77,12 @@ impl Layout {
                 }
             }
         }
+        let is_decisive = |name: &String| DECISIVE.contains(&name.as_str());
+        let v1_limits = hierarchies.iter().any(|hierarchy| hierarchy.controllers.iter().any(is_decisive));
         match unified {
-            _ if !hierarchies.is_empty() => Self::V1 { hierarchies },
-            Some(mount_point) => Self::V2 { mount_point },
-            None => Self::None,
+            Some(mount_point) if !v1_limits => Self::V2 { mount_point, strays: hierarchies },
+            None if hierarchies.is_empty() => Self::None,
+            unified => Self::V1 { hierarchies, unified },
         }
     }
 
@@ -75,14 +90,22 @@ impl Layout {
         matches!(self, Self::V1 { .. })
     }
 
-    /// The folders of the root groups.
-    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
-        let (v1, v2) = match self {
-            Self::None => (&[][..], None),
-            Self::V1 { hierarchies } => (&hierarchies[..], None),
-            Self::V2 { mount_point } => (&[][..], Some(mount_point.as_path())),
-        };
-        v1.iter().map(|hierarchy| hierarchy.mount_point.as_path()).chain(v2)
+    /// The root groups below which new groups are made.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        match self {
+            Self::None => Vec::new(),
+            Self::V1 { hierarchies, .. } => mount_points(hierarchies),
+            Self::V2 { mount_point, .. } => vec![mount_point.clone()],
+        }
+    }
+
+    /// The root groups of all other hierarchies.
+    pub(super) fn other_roots(&self) -> Vec<PathBuf> {
+        match self {
+            Self::None => Vec::new(),
+            Self::V1 { unified, .. } => unified.iter().cloned().collect(),
+            Self::V2 { strays, .. } => mount_points(strays),
+        }
     }
 }
 
@@ -123,6 +146,51 @@ pub(super) fn hand_down_controllers(group: &Path) -> io::Result<()> {
     if missing.is_empty() { Ok(()) } else { fs::write(switch, missing.join(" ")) }
 }
 
+/// Whether the root of the hierarchy that we see is a container's, not the host's: only the real root has no type.
+pub(super) fn is_of_container(root: &Path) -> bool {
+    root.join("cgroup.type").exists()
+}
+
+/// Moves the processes of a group of v2 to a leaf below it, so that it can hand down its controllers.
+pub(super) fn vacate(group: &Path) -> Result<(), CgroupError> {
+    let leaf = group.join(LEAF);
+    create_leaf(&leaf)?;
+    // A process that forks meanwhile leaves its child behind.
+    for _ in 0..REMOVE_TRIES {
+        let processes = fs::read_to_string(group.join("cgroup.procs"))
+            .map_err(|source| CgroupError::Create { path: group.to_owned(), source })?;
+        let processes: Vec<_> = processes.split_whitespace().collect();
+        if processes.is_empty() {
+            return Ok(());
+        }
+        // 0 is a process that our process namespace does not have: nobody here can move it.
+        if processes.contains(&"0") {
+            break;
+        }
+        for process in processes {
+            match fs::write(leaf.join("cgroup.procs"), process) {
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+                moved => moved.map_err(|source| CgroupError::Join { path: leaf.clone(), source })?,
+            }
+        }
+    }
+    Err(CgroupError::Occupied { path: group.to_owned() })
+}
+
+pub(super) fn create_leaf(leaf: &Path) -> Result<(), CgroupError> {
+    match fs::create_dir(leaf) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(CgroupError::Create { path: leaf.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mount_points(hierarchies: &[Hierarchy]) -> Vec<PathBuf> {
+    hierarchies.iter().map(|hierarchy| hierarchy.mount_point.clone()).collect()
+}
+
 fn controllers(options: &str) -> Vec<String> {
     options
         .split(',')
@@ -147,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_hybrid_host_counts_as_v1() {
-        let Layout::V1 { hierarchies } = Layout::parse(HYBRID) else { panic!() };
+        let Layout::V1 { hierarchies, unified } = Layout::parse(HYBRID.as_bytes()) else { panic!() };
         let found: Vec<_> = hierarchies
             .iter()
             .map(|h| (h.folder().to_str().unwrap(), h.mount_options(), h.aliases().collect::<Vec<_>>()))
@@ -161,13 +229,81 @@ mod tests {
             ]
         );
         assert_eq!(hierarchies[1].mount_point, Path::new("/sys/fs/cgroup/memory"));
+        assert_eq!(unified.as_deref(), Some(Path::new("/sys/fs/cgroup/unified")), "machines may be there");
     }
 
     #[test]
     fn a_unified_host_is_v2() {
         let text = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
-        assert_eq!(Layout::parse(text), Layout::V2 { mount_point: "/sys/fs/cgroup".into() });
-        assert_eq!(Layout::parse(""), Layout::None);
+        let v2 = Layout::V2 { mount_point: "/sys/fs/cgroup".into(), strays: Vec::new() };
+        assert_eq!(Layout::parse(text.as_bytes()), v2);
+        assert_eq!(Layout::parse(b""), Layout::None);
+    }
+
+    #[test]
+    fn a_stray_mount_of_v1_does_not_make_a_unified_host_v1() {
+        for stray in ["freezer", "name=systemd", "net_cls,net_prio", "cpuacct"] {
+            let text = format!(
+                "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n31 23 0:27 / /mnt/old rw - cgroup old rw,{stray}\n"
+            );
+            let Layout::V2 { strays, .. } = Layout::parse(text.as_bytes()) else { panic!("{stray}") };
+            assert_eq!(strays[0].mount_point, Path::new("/mnt/old"), "{stray}");
+        }
+        for decisive in ["memory", "cpu,cpuacct"] {
+            let text =
+                format!("30 23 0:26 / /u rw - cgroup2 c rw\n31 23 0:27 / /m rw - cgroup c rw,{decisive}\n");
+            assert!(Layout::parse(text.as_bytes()).is_v1(), "{decisive}");
+        }
+        let alone = "31 23 0:27 / /mnt/old rw - cgroup old rw,freezer\n";
+        assert!(Layout::parse(alone.as_bytes()).is_v1(), "there is nothing else");
+    }
+
+    #[test]
+    fn a_mount_point_that_is_no_text_breaks_nothing() {
+        let text = b"29 23 0:25 / /mnt/\xff\xfe rw - ext4 /dev/\xff rw\n\
+                     30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert!(matches!(Layout::parse(text), Layout::V2 { .. }));
+    }
+
+    /// On the hierarchy of v2 that this host has, whatever else it has.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process that is moved about")]
+    fn processes_of_a_container_s_root_move_to_a_leaf() {
+        let (Layout::V1 { unified: Some(unified), .. } | Layout::V2 { mount_point: unified, .. }) =
+            Layout::of_host().unwrap()
+        else {
+            return flotilla_testkit::skip("there is no hierarchy of v2");
+        };
+        if !flotilla_testkit::is_root() {
+            return flotilla_testkit::skip("only root makes control groups");
+        }
+        assert!(!is_of_container(&unified) || unified.join("cgroup.events").exists());
+        let root = unified.join(format!("flotilla-test-root-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        assert!(is_of_container(&root), "any other than the host's own root");
+        let mut children: Vec<_> =
+            (0..3).map(|_| std::process::Command::new("sleep").arg("1000000").spawn().unwrap()).collect();
+        for child in &children {
+            fs::write(root.join("cgroup.procs"), child.id().to_string()).unwrap();
+        }
+        vacate(&root).unwrap();
+        vacate(&root).unwrap();
+        let in_group = |group: &Path| fs::read_to_string(group.join("cgroup.procs")).unwrap().lines().count();
+        let moved = (in_group(&root), in_group(&root.join(LEAF)));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        fs::remove_dir(root.join(LEAF)).and_then(|()| fs::remove_dir(&root)).unwrap();
+        assert_eq!(moved, (0, 3));
+    }
+
+    #[test]
+    fn processes_that_are_not_in_sight_are_an_error_that_says_so() {
+        let group = tempfile::tempdir().unwrap();
+        fs::write(group.path().join("cgroup.procs"), "0\n17\n").unwrap();
+        let error = vacate(group.path()).unwrap_err();
+        assert!(matches!(error, CgroupError::Occupied { .. }), "{error:?}");
     }
 
     #[test]

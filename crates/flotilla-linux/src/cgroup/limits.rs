@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Group, Layout};
+use crate::machine::parse_list;
 
 /// One turn of the scheduler, in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
@@ -30,12 +31,25 @@ impl Group {
     }
 }
 
+impl Group {
+    /// The numbers of the processors that its processes may use; they need not begin with 0.
+    pub fn processors(&self) -> Vec<u32> {
+        let read = |path: PathBuf| fs::read_to_string(path).ok().map(|text| parse_list(text.trim()));
+        let files = ["cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus"];
+        let own = self.paths().flat_map(|group| files.map(|file| group.join(file)));
+        own.chain(["/sys/devices/system/cpu/online".into()])
+            .filter_map(read)
+            .find(|list| !list.is_empty())
+            .unwrap_or_default()
+    }
+}
+
 /// What is written where.
 fn files(layout: &Layout, name: &Path, limits: Limits) -> Vec<(PathBuf, String)> {
     let quota = limits.cpus.map(|cpus| u64::from(cpus) * PERIOD);
     match layout {
         Layout::None => Vec::new(),
-        Layout::V2 { mount_point } => {
+        Layout::V2 { mount_point, .. } => {
             let group = mount_point.join(name);
             let all = || "max".to_owned();
             vec![
@@ -43,7 +57,7 @@ fn files(layout: &Layout, name: &Path, limits: Limits) -> Vec<(PathBuf, String)>
                 (group.join("memory.max"), limits.memory.map_or_else(all, |bytes| bytes.to_string())),
             ]
         }
-        Layout::V1 { hierarchies } => {
+        Layout::V1 { hierarchies, .. } => {
             let group = |controller: &str| {
                 let has = |known: &String| known == controller;
                 let found = hierarchies.iter().find(|hierarchy| hierarchy.controllers.iter().any(has));
@@ -78,7 +92,7 @@ mod tests {
 
     #[test]
     fn v2_has_one_file_for_each_limit() {
-        let layout = Layout::V2 { mount_point: "/cg".into() };
+        let layout = Layout::V2 { mount_point: "/cg".into(), strays: Vec::new() };
         assert_eq!(
             written(&layout, SOME),
             ["/cg/flotilla/demo/cpu.max 200000 100000", "/cg/flotilla/demo/memory.max 3221225472"]
@@ -90,9 +104,20 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_those_of_the_group_whatever_their_numbers() {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::V2 { mount_point: root.path().to_owned(), strays: Vec::new() };
+        let group = Group::new(&layout, "node").unwrap();
+        assert!(!group.processors().is_empty(), "those of the host");
+        fs::create_dir(root.path().join("node")).unwrap();
+        fs::write(root.path().join("node/cpuset.cpus.effective"), "2-3,6\n").unwrap();
+        assert_eq!(group.processors(), [2, 3, 6]);
+    }
+
+    #[test]
     fn v1_limits_in_the_hierarchy_that_has_the_controller() {
         let layout = Layout::parse(
-            "32 31 0:29 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+            b"32 31 0:29 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
              35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n",
         );
         assert_eq!(

@@ -1,62 +1,97 @@
 //! Who is in a group: a machine is known by the control group it runs in, not by a number written down somewhere.
 
-use std::fs;
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 
-use super::{CgroupError, Group, REMOVE_PAUSE, REMOVE_TRIES, layout};
+use super::{CgroupError, Group, layout};
 use crate::poll::pause;
+use crate::process::Process;
 
 /// Where the processes of a group of v2 are, since those with groups below them may have none.
-const LEAF: &str = "init";
+pub(super) const LEAF: &str = "init";
+/// How long processes that were killed may take to end: one that waits for a disk takes its time.
+const KILL_PATIENCE: Duration = Duration::from_secs(15);
+const KILL_PAUSE: Duration = Duration::from_millis(5);
+/// How many of the processes that are left an error names.
+const NAMED: usize = 5;
 
 impl Group {
-    /// Moves this process to where a machine's own processes are: the group itself, or in v2 a leaf of it.
-    pub fn join_leaf(&self) -> Result<(), CgroupError> {
-        for path in self.paths() {
-            let leaf = if self.layout.is_v1() { path } else { path.join(LEAF) };
-            fs::write(leaf.join("cgroup.procs"), "0")
-                .map_err(|source| CgroupError::Join { path: leaf, source })?;
-        }
-        Ok(())
+    /// The process that is PID 1 of the machine in this group, if there is one.
+    ///
+    /// It is held before the group is asked again whether it is the one: a number that went to another process in between
+    /// is never taken for the machine.
+    pub fn init(&self) -> Option<Process> {
+        self.paths_everywhere().find_map(|group| {
+            let leaves = [group.join(LEAF), group];
+            let found = leaves.iter().flat_map(|leaf| pids_in(leaf).into_iter().map(move |pid| (leaf, pid)));
+            found.filter(|(_, pid)| is_init(*pid)).find_map(|(leaf, pid)| {
+                let process = Process::open(pid).ok()?;
+                (pids_in(leaf).contains(&pid) && is_init(pid) && !process.has_ended()).then_some(process)
+            })
+        })
     }
 
-    /// The process that is PID 1 of the machine in this group, if there is one.
-    pub fn init(&self) -> Option<Pid> {
-        let group = self.paths().next()?;
-        let leaf = if self.layout.is_v1() { group } else { group.join(LEAF) };
-        pids_in(&leaf).into_iter().find(|pid| is_init(*pid))
+    /// The files through which a process that is about to be a program of the machine joins it: writing `0` to each of
+    /// them moves the writer. Those groups that PID 1 is in, so that no program is in another than the machine.
+    pub(crate) fn doors(&self, init: Pid) -> io::Result<Vec<File>> {
+        let leaves = self.paths_everywhere().flat_map(|group| [group.join(LEAF), group]);
+        let its_own = leaves.filter(|leaf| pids_in(leaf).contains(&init));
+        its_own.map(|leaf| OpenOptions::new().write(true).open(leaf.join("cgroup.procs"))).collect()
     }
 
     /// All processes in the group and below it.
     pub fn processes(&self) -> Vec<Pid> {
-        let mut found: Vec<Pid> = self.paths().flat_map(|path| pids_below(&path)).collect();
+        let mut found: Vec<Pid> = self.paths_everywhere().flat_map(|path| pids_below(&path)).collect();
         found.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
         found.dedup();
         found
     }
 
-    /// Kills everything in the group, and waits until it is gone.
-    pub fn kill(&self) {
-        for _ in 0..REMOVE_TRIES {
+    /// Kills everything in the group, and waits until it is gone. What is left after that is in the error.
+    pub fn kill(&self) -> Result<(), CgroupError> {
+        self.kill_within(KILL_PATIENCE)
+    }
+
+    fn kill_within(&self, patience: Duration) -> Result<(), CgroupError> {
+        let start = Instant::now();
+        loop {
             let processes = self.processes();
             if processes.is_empty() {
-                return;
+                return Ok(());
             }
-            for pid in processes {
+            if start.elapsed() > patience {
+                let path = self.paths().next().unwrap_or_default();
+                return Err(CgroupError::Alive { path, processes: described(&processes) });
+            }
+            // Again each time: somebody may freeze a group meanwhile. What cannot be thawed is told as alive.
+            let _ = self.thaw();
+            for path in self.paths_everywhere() {
+                // v2 kills a whole tree at once, also what forks just now. v1 and older kernels have no such file.
+                let _ = OpenOptions::new().write(true).open(path.join("cgroup.kill")).and_then(|mut file| {
+                    use std::io::Write;
+                    file.write_all(b"1")
+                });
+            }
+            let held: Vec<_> = processes.into_iter().filter_map(|pid| Process::open(pid).ok()).collect();
+            // Asked again now that they are held, or a number that was given away would be killed.
+            let still: HashSet<Pid> = self.processes().into_iter().collect();
+            for process in held.iter().filter(|process| still.contains(&process.pid())) {
                 // It may have ended meanwhile.
-                let _ = kill_process(pid, Signal::KILL);
+                let _ = process.signal(Signal::KILL);
             }
-            pause(Duration::min(REMOVE_PAUSE, Duration::from_millis(5)));
+            pause(KILL_PAUSE);
         }
     }
 
     /// The names of the groups in this one, in any hierarchy: a cluster's nodes.
     pub fn children(&self) -> Vec<String> {
         let mut names: Vec<String> = self
-            .paths()
+            .paths_everywhere()
             .flat_map(|path| fs::read_dir(path).into_iter().flatten().flatten())
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .filter_map(|entry| entry.file_name().into_string().ok())
@@ -74,15 +109,28 @@ pub fn delegate_here(layout: &layout::Layout, mount_point: &Path) -> Result<(), 
         return Ok(());
     }
     let leaf = mount_point.join(LEAF);
-    match fs::create_dir(&leaf) {
-        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(CgroupError::Create { path: leaf, source });
-        }
-        _ => {}
-    }
+    layout::create_leaf(&leaf)?;
     fs::write(leaf.join("cgroup.procs"), "0").map_err(|source| CgroupError::Join { path: leaf, source })?;
     layout::hand_down_controllers(mount_point)
         .map_err(|source| CgroupError::Create { path: mount_point.to_owned(), source })
+}
+
+/// `etcd (42, D)` for each: name, number and state, where D waits for a device.
+fn described(processes: &[Pid]) -> Vec<String> {
+    let mut said: Vec<_> = processes.iter().take(NAMED).map(|pid| described_one(*pid)).collect();
+    if processes.len() > NAMED {
+        said.push(format!("{} more", processes.len() - NAMED));
+    }
+    said
+}
+
+fn described_one(pid: Pid) -> String {
+    let stat = read_proc(pid, "stat");
+    let parts = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+    match parts {
+        Some((name, rest)) => format!("{name} ({pid}, {})", rest.trim_start().chars().next().unwrap_or('?')),
+        None => pid.to_string(),
+    }
 }
 
 fn pids_below(group: &Path) -> Vec<Pid> {
@@ -100,13 +148,17 @@ fn pids_in(group: &Path) -> Vec<Pid> {
     text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
 }
 
+/// A file of a process in `/proc`; empty if it is gone. A process's name in it is whatever it likes.
+fn read_proc(pid: Pid, name: &str) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Whether a process is number 1 in a pid namespace just below ours, and not about to end.
-fn is_init(pid: Pid) -> bool {
-    let read =
-        |name| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default();
-    let status = read("status");
+pub fn is_init(pid: Pid) -> bool {
+    let status = read_proc(pid, "status");
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    numbers.split_whitespace().skip(1).eq(["1"]) && !is_ending(&status, &read("stat"))
+    numbers.split_whitespace().skip(1).eq(["1"]) && !is_ending(&status, &read_proc(pid, "stat"))
 }
 
 /// Whether a process ends or has ended. One that was killed is still there while the kernel ends all others of its

@@ -2,14 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
-use rustix::process::Pid;
 
 use crate::host::Cancel;
+use crate::process::Process;
+
+mod unfinished;
+
+use unfinished::{Unfinished, remove_abandoned};
 
 /// The root of a machine, as its PID 1 sees it.
 ///
@@ -20,9 +26,10 @@ pub struct Files {
 }
 
 impl Files {
-    pub fn of(init: Pid) -> io::Result<Self> {
-        let path = format!("/proc/{}/root", init.as_raw_nonzero());
-        let root = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    /// The files of the machine that has this PID 1.
+    pub fn of(init: &Process) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = init.look(|proc| Ok(openat(CWD, proc.join("root"), flags, Mode::empty())?))?;
         Ok(Self { root })
     }
 
@@ -35,16 +42,12 @@ impl Files {
     /// A whole file; none if it is not there. What is no file, or larger than any that is read whole, is an error: a
     /// machine must neither block us nor fill our memory.
     pub fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        // A pipe without a writer would let us wait for ever.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = openat2(&self.root, path, flags, Mode::empty(), INSIDE);
-        let file = match opened {
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-            file => File::from(file?),
+        let (file, _) = match self.open(path) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            opened => opened?,
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
         let mut bytes = Vec::new();
         file.take(LARGEST + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LARGEST {
@@ -59,12 +62,32 @@ impl Files {
     }
 
     /// Writes what is left to be read of a file of the host's; else like [`Self::write`].
-    pub fn copy_in(&self, source: &File, path: &Path, mode: u32, cancel: &Cancel) -> io::Result<()> {
-        self.write_by(path, mode, |file| copy(source, file, cancel))
+    pub fn copy_in(
+        &self,
+        source: &File,
+        path: &Path,
+        mode: u32,
+        cancel: &Cancel,
+        progress: &Progress,
+    ) -> io::Result<()> {
+        self.write_by(path, mode, |file| copy(source, file, cancel, progress))
     }
 
     /// Appends a file to one of the host's, and gives its mode.
-    pub fn copy_out(&self, path: &Path, target: &File, cancel: &Cancel) -> io::Result<u32> {
+    pub fn copy_out(
+        &self,
+        path: &Path,
+        target: &File,
+        cancel: &Cancel,
+        progress: &Progress,
+    ) -> io::Result<u32> {
+        let (file, mode) = self.open(path)?;
+        copy(&file, target, cancel, progress)?;
+        Ok(mode)
+    }
+
+    /// Opens what must be a plain file, and gives its mode.
+    fn open(&self, path: &Path) -> io::Result<(File, u32)> {
         // A pipe without a writer would let us wait for ever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat2(&self.root, path, flags, Mode::empty(), INSIDE)?);
@@ -75,8 +98,7 @@ impl Files {
         if !metadata.is_file() {
             return Err(io::Error::other("it is a device, pipe or socket"));
         }
-        copy(&file, target, cancel)?;
-        Ok(metadata.mode() & 0o7777)
+        Ok((file, metadata.mode() & 0o7777))
     }
 
     fn write_by(
@@ -89,10 +111,8 @@ impl Files {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let folder = self.folder(folder)?;
-        let mut unfinished = name.to_owned();
-        unfinished.push(".unfinished");
-        // A killed predecessor may have left it.
-        let _ = unlinkat(&folder, &unfinished, AtFlags::empty());
+        remove_abandoned(&folder, name);
+        let unfinished = Unfinished::next(name).file_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&folder, &unfinished, flags, Mode::from_raw_mode(mode))?;
         // Whatever our umask is.
@@ -117,30 +137,51 @@ impl Files {
             return Err(io::ErrorKind::NotFound.into());
         };
         let parent = self.folder(parent)?;
-        match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Err(errno) if errno != rustix::io::Errno::EXIST => return Err(errno.into()),
-            _ => {}
+        let made = match mkdirat(&parent, name, FOLDER) {
+            Err(rustix::io::Errno::EXIST) => false,
+            made => made.map(|()| true)?,
+        };
+        let folder = openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+        if made {
+            // Whatever our umask is. What was opened as a mere path can be changed by this name only.
+            rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), FOLDER)?;
         }
-        Ok(openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())?)
+        Ok(folder)
     }
 }
 
 const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT;
+const FOLDER: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 
 /// The largest file that is read whole. Settings, marks and certificates are much smaller.
 const LARGEST: u64 = 16 << 20;
 
 /// How much is copied between two looks at whether to go on.
-const PIECE: u64 = 64 << 20;
+const PIECE: u64 = 16 << 20;
+
+/// How far a copy is, for whoever waits for it.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    /// How many bytes were copied so far.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Copies to the end, mostly by the kernel alone.
-fn copy(source: &File, mut target: &File, cancel: &Cancel) -> io::Result<()> {
-    while io::copy(&mut source.take(PIECE), &mut target)? > 0 {
+fn copy(source: &File, mut target: &File, cancel: &Cancel, progress: &Progress) -> io::Result<()> {
+    loop {
+        let copied = io::copy(&mut source.take(PIECE), &mut target)?;
+        if copied == 0 {
+            return Ok(());
+        }
+        progress.0.fetch_add(copied, Ordering::Relaxed);
         if cancel.is_cancelled() {
             return Err(io::Error::other("interrupted"));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -173,9 +214,12 @@ mod tests {
         let (files, cancel) = (files_in(&root), Cancel::new());
         let mut source = File::open(&host).unwrap();
         source.read_exact(&mut [0; 4]).unwrap();
-        files.copy_in(&source, Path::new("/deep/copy"), 0o750, &cancel).unwrap();
+        files.copy_in(&source, Path::new("/deep/copy"), 0o750, &cancel, &Progress::default()).unwrap();
         let target = File::options().append(true).open(&host).unwrap();
-        assert_eq!(files.copy_out(Path::new("/deep/copy"), &target, &cancel).unwrap(), 0o750);
+        assert_eq!(
+            files.copy_out(Path::new("/deep/copy"), &target, &cancel, &Progress::default()).unwrap(),
+            0o750
+        );
         assert_eq!(std::fs::read_to_string(&host).unwrap(), "one twotwo");
     }
 
@@ -185,13 +229,17 @@ mod tests {
         let (files, cancel) = (files_in(dir.path()), Cancel::new());
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let copy_out = |path: &str| files.copy_out(Path::new(path), &tempfile::tempfile().unwrap(), &cancel);
+        let copy_out = |path: &str| {
+            files.copy_out(Path::new(path), &tempfile::tempfile().unwrap(), &cancel, &Progress::default())
+        };
         assert_eq!(copy_out("/").unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(copy_out("/none").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(copy_out("/fifo").is_err());
         // A folder cannot be read as a file is.
         let folder = File::open(dir.path()).unwrap();
-        assert!(files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel).is_err());
+        assert!(
+            files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel, &Progress::default()).is_err()
+        );
         assert_eq!(std::fs::read_dir(dir.path().join("made")).unwrap().count(), 0);
     }
 

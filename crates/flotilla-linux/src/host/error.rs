@@ -1,6 +1,7 @@
 //! What can go wrong with a program on the host.
 
 use std::io;
+use std::time::Duration;
 
 /// A program could not be started, failed, or was cancelled.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum CommandError {
         /// Its last lines on standard error, or on standard output if the former is empty.
         tail: Vec<String>,
     },
+    /// It was killed at the end of its time.
+    #[error("`{argv}` did not end within {} s", limit.as_secs())]
+    TimedOut { argv: String, limit: Duration },
     #[error("{program} was cancelled")]
     Cancelled { program: String },
     #[error("cannot read the output of {program}")]

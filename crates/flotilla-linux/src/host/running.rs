@@ -6,16 +6,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, chdir, chroot, getpid, getppid, set_parent_process_death_signal,
-    waitid,
+    Pid, Signal, WaitId, WaitIdOptions, chdir, chroot, getpid, getppid, kill_process_group,
+    set_parent_process_death_signal, waitid,
 };
 
 use super::cancel::{Attached, Cancel};
 use super::lines::Tail;
 use super::{Command, CommandError};
+use crate::process::Process;
+
+/// How long a program that was killed may take to end before it is left alone.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A child that is waited for in the thread that started it; dropped too early, it is killed.
 #[derive(Debug)]
@@ -74,6 +79,43 @@ impl Running {
     /// Waits for the end of the program.
     pub(super) fn wait(&mut self) -> Result<ExitStatus, CommandError> {
         self.reap().map_err(|source| CommandError::Read { program: self.program.clone(), source })
+    }
+
+    /// Waits for the end of the program, but no longer than `limit`. None: it has not ended.
+    pub(super) fn wait_within(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Option<ExitStatus>, CommandError> {
+        if let Some(limit) = limit {
+            // Our child, not reaped yet: the number is its own.
+            let process = Process::open(pid_of(&self.child)).map_err(|source| self.read_error(source))?;
+            if !process.wait_for_end(limit) {
+                return Ok(None);
+            }
+        }
+        self.wait().map(Some)
+    }
+
+    /// Kills the program and everything in its process group, and does not wait for one that does not even end by that:
+    /// it ends when it is thawed, or the kernel lets go of it.
+    pub(super) fn abandon(&mut self) {
+        let child = pid_of(&self.child);
+        if self.attached.is_some() {
+            let _ = kill_process_group(child, Signal::KILL);
+        }
+        drop(self.child.kill());
+        if Process::open(child).is_ok_and(|process| process.wait_for_end(LAST_PATIENCE)) {
+            drop(self.reap());
+        }
+        self.attached = None;
+        self.reaped = true;
+    }
+
+    pub(super) fn timed_out(&self, limit: Duration) -> CommandError {
+        if self.is_cancelled() {
+            return CommandError::Cancelled { program: self.program.clone() };
+        }
+        CommandError::TimedOut { argv: self.argv.clone(), limit }
     }
 
     /// What to say of a program that ended with `status`, given its last lines (standard output, error).
@@ -148,6 +190,15 @@ fn die_with_parent(command: &mut std::process::Command) {
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
     // calls without libc, allocates nothing (an error made of a number does not) and takes no lock.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Lets the program hold a process by a descriptor of ours, which others do not get.
+#[expect(unsafe_code, reason = "code between fork and exec")]
+pub(super) fn keep_open(command: &mut std::process::Command, process: Process) {
+    let keep = move || Ok(rustix::io::fcntl_setfd(&process, rustix::io::FdFlags::empty())?);
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes one system call without
+    // libc, on a descriptor that lives in it.
+    unsafe { command.pre_exec(keep) };
 }
 
 /// Has the child take `root` for the whole file system.

@@ -178,7 +178,7 @@ fn a_program_that_ended_well_before_the_cancel_is_a_success() {
 #[test]
 fn a_program_in_a_root_of_its_own_sees_nothing_else() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root may change the root");
+        flotilla_testkit::skip("only root may change the root");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -189,4 +189,30 @@ fn a_program_in_a_root_of_its_own_sees_nothing_else() {
     assert!(matches!(error, CommandError::Start { .. }), "{error:?}");
     let there = Command::new("/bin/sh").args(["-c", "pwd"]).current_dir("/tmp").chroot("/").run().unwrap();
     assert_eq!(there.text(), "/");
+}
+
+#[test]
+fn a_program_that_takes_too_long_is_killed_with_its_process_group() {
+    let cancel = Cancel::new();
+    let sleeping = Command::new("sh").args(["-c", "echo $$; sleep 1000000 & sleep 1000000"]).cancel(&cancel);
+    let error = sleeping.run_within(Duration::from_millis(100)).unwrap_err();
+    assert_eq!(error.to_string(), "`sh -c 'echo $$; sleep 1000000 & sleep 1000000'` did not end within 0 s");
+    let quick = Command::new("sh").args(["-c", "echo out; echo err >&2"]).run_within(Duration::from_mins(1));
+    assert_eq!(quick.unwrap(), Output { stdout: b"out\n".to_vec(), stderr: b"err\n".to_vec() });
+}
+
+#[test]
+fn one_that_closes_its_streams_and_lives_on_is_not_waited_for_either() {
+    let error = Command::new("sh")
+        .args(["-c", "exec >&- 2>&-; exec sleep 1000000"])
+        .run_within(Duration::from_millis(100))
+        .unwrap_err();
+    assert!(matches!(error, CommandError::TimedOut { .. }), "{error:?}");
+}
+
+#[test]
+fn more_than_a_pipe_holds_is_read_from_both_streams() {
+    let script = "head -c 300000 /dev/zero; head -c 400000 /dev/zero >&2";
+    let output = Command::new("sh").args(["-c", script]).run().unwrap();
+    assert_eq!((output.stdout.len(), output.stderr.len()), (300_000, 400_000));
 }

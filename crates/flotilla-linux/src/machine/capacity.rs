@@ -94,7 +94,7 @@ fn list(cpus: &[u32]) -> String {
 }
 
 /// Reads `0-3,8`.
-pub(super) fn parse_list(text: &str) -> Vec<u32> {
+pub(crate) fn parse_list(text: &str) -> Vec<u32> {
     text.split(',')
         .filter_map(|part| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

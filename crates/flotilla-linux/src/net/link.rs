@@ -1,6 +1,8 @@
 //! Links: finding, making, changing, deleting.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 
 use futures_util::TryStreamExt;
 use ipnet::Ipv4Net;
@@ -9,9 +11,9 @@ use rtnetlink::packet_route::link::{
 };
 use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
 use rustix::io::Errno;
-use rustix::process::Pid;
 
 use super::{Changed, Net, NetError, absent_is_fine};
+use crate::process::Process;
 
 const BRIDGE: &str = "bridge";
 const VETH: &str = "veth";
@@ -41,7 +43,7 @@ pub struct Veth<'a> {
     pub bridge: &'a str,
     /// What the process sees it as.
     pub peer_name: &'a str,
-    pub pid: Pid,
+    pub process: &'a Process,
 }
 
 impl Net {
@@ -84,12 +86,14 @@ impl Net {
         if self.find_link_of(name, VETH, veth.alias)?.is_some() {
             self.delete_link(name)?;
         }
-        let pid = veth.pid.as_raw_nonzero().get().cast_unsigned();
+        let failed = |source| NetError::Enter { pid: veth.process.pid(), source };
+        // By a descriptor, not by the process's number, which may be another's in a moment.
+        let namespace = veth.process.look(|proc| File::open(proc.join("ns/net"))).map_err(failed)?;
         // The peer is born over there, so that its name is never in the way here.
         let peer = LinkMessageBuilder::<LinkUnspec>::new()
             .name(veth.peer_name)
             .mtu(bridge.mtu)
-            .setns_by_pid(pid)
+            .setns_by_fd(namespace.as_raw_fd())
             .build();
         let pair = LinkMessageBuilder::<LinkVeth>::new(name, veth.peer_name)
             .mtu(bridge.mtu)

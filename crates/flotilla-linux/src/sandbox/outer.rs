@@ -4,21 +4,18 @@
 //! groups stay in its sight: `pivot_root` moves the root of *every* process of the mount namespace.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, geteuid, getpid, getppid, pidfd_open, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, geteuid, getppid, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use super::{STAGE_INIT, SandboxError, Spec};
 use crate::cgroup::{Group, Layout};
+use crate::process;
 
 /// How long a program that was told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -80,27 +77,16 @@ fn wait(init: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the child needs our standard streams and a new pid namespace")]
-#[expect(unsafe_code, reason = "unshare, and code between fork and exec")]
+#[expect(unsafe_code, reason = "unshare")]
 fn start_init(spec: &Spec) -> Result<Child, SandboxError> {
     // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
         .map_err(|errno| SandboxError::Namespace { what: "pid", source: errno.into() })?;
     let failed = |source| SandboxError::Start { program: STAGE_INIT.to_owned(), source };
     let json = serde_json::to_string(spec).map_err(|source| SandboxError::Spec { source })?;
-    let us = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
     let mut command = Command::new("/proc/self/exe");
     command.args([STAGE_INIT, &json]);
-    let die_with_us = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have died before it asked. In its namespace our number is 0, dead or alive, so it cannot see
-        // that by its parent's number; a pidfd becomes readable when its process ends.
-        let mut dead = [PollFd::from_borrowed_fd(us.as_fd(), PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if poll(&mut dead, Some(&now))? == 0 { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two system calls
-    // without libc, allocates nothing and takes no lock; the pidfd it uses lives in the closure.
-    unsafe { command.pre_exec(die_with_us) };
+    process::die_with_us(&mut command).map_err(failed)?;
     command.spawn().map_err(failed)
 }
 

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use flotilla_linux::net::{AddressInfo, Changed, Net, NetError, RouteInfo, Veth};
+use flotilla_linux::process::Process;
 use flotilla_linux::sysctl;
 use ipnet::Ipv4Net;
-use rustix::process::Pid;
 
 use crate::support::{Node, in_new_namespace, namespace, sender, socket};
 
@@ -21,8 +21,8 @@ fn ensure_bridge(host: &Net) -> Changed {
     host.ensure_bridge(BRIDGE, OWNER, net("10.89.0.1/24"), 1400).unwrap()
 }
 
-fn cable(host_name: &str, pid: Pid) -> Veth<'_> {
-    Veth { host_name, alias: "flotilla/test/node-1", bridge: BRIDGE, peer_name: "eth0", pid }
+fn cable<'a>(host_name: &'a str, process: &'a Process) -> Veth<'a> {
+    Veth { host_name, alias: "flotilla/test/node-1", bridge: BRIDGE, peer_name: "eth0", process }
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn links_of_others_are_left_alone() {
         let error = host.ensure_bridge("lo", OWNER, net("10.90.0.1/24"), 1500).unwrap_err();
         assert!(matches!(error, NetError::Foreign { .. }), "{error}");
         let node = Node::start();
-        let error = host.ensure_veth_into(&cable(BRIDGE, node.pid())).unwrap_err();
+        let error = host.ensure_veth_into(&cable(BRIDGE, node.process())).unwrap_err();
         assert!(matches!(error, NetError::Foreign { .. }), "{error}");
         assert_eq!(ensure_bridge(&host), Changed::No);
     });
@@ -79,7 +79,7 @@ fn a_node_on_a_cable_talks_to_the_host() {
         ensure_bridge(&host);
         let before = host.find_link(BRIDGE).unwrap().unwrap();
         let node = Node::start();
-        host.ensure_veth_into(&cable("fl-test-1", node.pid())).unwrap();
+        host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
         let link = host.find_link("fl-test-1").unwrap().unwrap();
         assert_eq!((link.kind.as_str(), link.alias.as_str()), ("veth", "flotilla/test/node-1"));
         assert_eq!((link.master, link.up, link.mtu), (Some(before.index), true, 1400));
@@ -87,7 +87,7 @@ fn a_node_on_a_cable_talks_to_the_host() {
         assert_eq!(host.find_link(BRIDGE).unwrap().unwrap().hardware_address, before.hardware_address);
 
         let here = namespace();
-        let inner = Net::of_process(node.pid()).unwrap();
+        let inner = Net::of_process(node.process()).unwrap();
         assert_eq!(namespace(), here);
         assert_eq!(inner.configure("eth0", net("10.89.0.2/24"), GATEWAY).unwrap(), Changed::Yes);
         assert_eq!(inner.configure("eth0", net("10.89.0.2/24"), GATEWAY).unwrap(), Changed::No);
@@ -111,8 +111,8 @@ fn a_new_cable_replaces_the_old_one_and_is_found_at_once() {
         ensure_bridge(&host);
         let hardware_addresses = [(); 2].map(|()| {
             let node = Node::start();
-            host.ensure_veth_into(&cable("fl-test-1", node.pid())).unwrap();
-            let inner = Net::of_process(node.pid()).unwrap();
+            host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
+            let inner = Net::of_process(node.process()).unwrap();
             inner.configure("eth0", net("10.89.0.2/24"), GATEWAY).unwrap();
             assert_eq!(heard_from(&node), "10.89.0.2");
             // The next one comes while this one is still there.
@@ -120,7 +120,7 @@ fn a_new_cable_replaces_the_old_one_and_is_found_at_once() {
         });
         let [(first, old), (second, _new)] = hardware_addresses;
         assert_eq!(first, second);
-        let gone = Net::of_process(old.pid()).unwrap().find_link("eth0").unwrap();
+        let gone = Net::of_process(old.process()).unwrap().find_link("eth0").unwrap();
         assert_eq!(gone, None);
     });
 }
@@ -166,7 +166,7 @@ fn all_links_of_an_owner_are_deleted_and_no_others() {
         ensure_bridge(&host);
         host.ensure_bridge("fl-test2", "flotilla/test2", net("10.90.0.1/24"), 1500).unwrap();
         let node = Node::start();
-        host.ensure_veth_into(&cable("fl-test-1", node.pid())).unwrap();
+        host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
         let mut deleted = host.delete_links_of(OWNER).unwrap();
         deleted.sort();
         assert_eq!(deleted, [BRIDGE, "fl-test-1"]);
@@ -179,9 +179,13 @@ fn all_links_of_an_owner_are_deleted_and_no_others() {
 
 #[test]
 fn a_dead_process_has_no_namespace() {
-    let nobody = Pid::from_raw(i32::MAX).unwrap();
-    let error = Net::of_process(nobody).unwrap_err();
-    assert!(matches!(error, NetError::Enter { .. }), "{error:?}");
+    in_new_namespace(|| {
+        let node = Node::start();
+        let process = node.process().clone();
+        drop(node);
+        let error = Net::of_process(&process).unwrap_err();
+        assert!(matches!(error, NetError::Enter { .. }), "{error:?}");
+    });
 }
 
 #[test]

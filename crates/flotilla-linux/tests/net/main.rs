@@ -2,7 +2,6 @@
 //!
 //! Needs root; without it, or without nft, says so and passes. Nothing of the host's own network is changed.
 
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 #![expect(clippy::unwrap_used, reason = "the lint does not see that helpers of tests are tests")]
 
 mod support;

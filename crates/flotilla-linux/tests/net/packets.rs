@@ -20,10 +20,10 @@ fn node_on_bridge(host: &Net, letter: &str, gateway: Ipv4Net, address: Ipv4Net) 
         alias: "flotilla/test/node",
         bridge: &bridge,
         peer_name: "eth0",
-        pid: node.pid(),
+        process: node.process(),
     };
     host.ensure_veth_into(&veth).unwrap();
-    Net::of_process(node.pid()).unwrap().configure("eth0", address, gateway.addr()).unwrap();
+    Net::of_process(node.process()).unwrap().configure("eth0", address, gateway.addr()).unwrap();
     node
 }
 
@@ -148,7 +148,7 @@ fn a_port_of_the_loopback_link_leads_the_host_and_nobody_else_to_a_node() {
         stranger.send_to(b"hello", "10.89.0.1:4000").unwrap();
         assert!(hears_nothing(&listener));
         // Somebody in a node may do anything to get at the host's loopback link.
-        let inside = Net::of_process(neighbour.pid()).unwrap();
+        let inside = Net::of_process(neighbour.process()).unwrap();
         inside.remove_address("lo", net("127.0.0.1/8")).unwrap();
         inside.ensure_route(net("127.0.0.1/32"), Ipv4Addr::new(10, 89, 0, 1), "eth0").unwrap();
         neighbour.set("net/ipv4/conf/eth0/route_localnet", "1");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flotilla_linux::host::Command;
 use flotilla_linux::nft::Nft;
+use flotilla_linux::process::Process;
 use flotilla_linux::sysctl;
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
@@ -15,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 /// Runs a test in a new network namespace that is gone with it; without root only says so.
 pub(crate) fn in_new_namespace(test: impl FnOnce() + Send + 'static) {
     if !geteuid().is_root() {
-        println!("skipped: network namespaces need root");
+        flotilla_testkit::skip("network namespaces need root");
         return;
     }
     let running = std::thread::spawn(|| {
@@ -26,7 +27,7 @@ pub(crate) fn in_new_namespace(test: impl FnOnce() + Send + 'static) {
 }
 
 /// A process with a network namespace of its own, such as a node's first one. Killed when dropped.
-pub(crate) struct Node(Child);
+pub(crate) struct Node(Child, Process);
 
 impl Node {
     pub(crate) fn start() -> Self {
@@ -35,11 +36,13 @@ impl Node {
             leave_network();
             sleeper()
         });
-        Self(starting.join().unwrap())
+        let child = starting.join().unwrap();
+        let process = Process::open(Pid::from_child(&child)).unwrap();
+        Self(child, process)
     }
 
-    pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(&self.0)
+    pub(crate) fn process(&self) -> &Process {
+        &self.1
     }
 
     /// Gives a setting of its kernel's network a value.
@@ -54,7 +57,7 @@ impl Node {
 
     /// Does something in its namespace, in a thread of its own.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let pid = self.pid();
+        let pid = self.1.pid();
         std::thread::scope(|scope| {
             let working = scope.spawn(move || {
                 let namespace = File::open(format!("/proc/{pid}/ns/net")).unwrap();
@@ -89,7 +92,7 @@ pub(crate) fn sender(socket: &UdpSocket) -> SocketAddr {
 /// Runs a test with the host's nft in a new network namespace; without one only says so.
 pub(crate) fn with_nft(test: impl FnOnce(&Nft) + Send + 'static) {
     if Command::new("nft").arg("--version").run().is_err() {
-        println!("skipped: there is no nft in PATH");
+        flotilla_testkit::skip("there is no nft in PATH");
         return;
     }
     in_new_namespace(|| test(&Nft::on_host()));

@@ -69,13 +69,7 @@ impl Fixture {
 
     /// Its folders in the host's control groups.
     pub(crate) fn groups(&self) -> Vec<PathBuf> {
-        let roots: Vec<PathBuf> = match Layout::of_host().unwrap() {
-            Layout::None => Vec::new(),
-            Layout::V1 { hierarchies } => hierarchies.into_iter().map(|one| one.mount_point).collect(),
-            Layout::V2 { mount_point } => vec![mount_point],
-        };
-        let paths = roots.into_iter().map(|root| root.join("flotilla").join(&self.marker));
-        paths.filter(|path| path.exists()).collect()
+        groups_of(&format!("flotilla/{}", self.marker))
     }
 
     /// Process numbers of everything that has its marker.
@@ -98,6 +92,25 @@ impl Fixture {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         assert!(!mounts.contains(&self.marker), "{mounts}");
         assert_eq!(fs::read_dir(self.scratch.path()).unwrap().count(), 0);
+    }
+}
+
+/// The folders of a group that are there.
+pub(crate) fn groups_of(name: &str) -> Vec<PathBuf> {
+    let roots: Vec<PathBuf> = match Layout::of_host().unwrap() {
+        Layout::None => Vec::new(),
+        Layout::V1 { hierarchies, .. } => hierarchies.into_iter().map(|one| one.mount_point).collect(),
+        Layout::V2 { mount_point, .. } => vec![mount_point],
+    };
+    roots.into_iter().map(|root| root.join(name)).filter(|path| path.exists()).collect()
+}
+
+/// Freezes a group, in the hierarchy that can do it.
+pub(crate) fn freeze(group: &Path) {
+    for (file, frozen) in [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")] {
+        if group.join(file).exists() {
+            fs::write(group.join(file), frozen).unwrap();
+        }
     }
 }
 
@@ -126,7 +139,7 @@ pub(crate) fn run_if_helper(args: &[OsString]) -> Option<ExitCode> {
     Some(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut stdout = std::io::stdout();
     drop(writeln!(stdout, "{line}").and_then(|()| stdout.flush()));
 }

@@ -1,7 +1,6 @@
 //! The cases, one function each.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
@@ -34,6 +33,7 @@ pub(crate) const ALL: &[Case] = cases![
     a_stubborn_pod_is_killed_after_its_grace,
     a_stubborn_kubelet_does_not_keep_the_node_up,
     the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for,
+    what_is_frozen_is_thawed_before_it_is_told_to_end,
     logs_are_bounded,
     the_journal_tells_what_happened,
     packet_filter_rules_are_loaded_first,
@@ -77,10 +77,9 @@ fn the_kubelet_starts_when_its_files_appear() {
     node.write("var/lib/kubelet/config.yaml", "");
     assert_eq!(node.systemctl("is-active kubelet"), ("activating".into(), 3));
     assert_eq!(node.count("kubelet up"), 0);
-    let start = Instant::now();
+    // Nobody looks at the files from time to time: without the event of this one it would never start.
     node.write("etc/kubernetes/bootstrap-kubelet.conf", "");
     node.wait_for("kubelet up");
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
 }
 
 fn the_kubelet_gets_its_flags_and_a_clean_environment() {
@@ -153,11 +152,12 @@ fn a_service_that_does_not_listen_is_killed_when_stopped() {
     node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
     let node = node.start();
     node.wait_for("kubelet up");
-    let start = Instant::now();
     assert_eq!(node.systemctl("stop kubelet").1, 0);
-    let took = start.elapsed();
-    assert!((Duration::from_secs(5)..Duration::from_secs(6)).contains(&took), "{took:?}");
     assert_eq!(node.systemctl("is-active kubelet"), ("inactive".into(), 3));
+    let journal = node.journal();
+    let [told, ended] =
+        ["kubelet: does not end, killing ", "kubelet: ended (signal 9)"].map(|said| journal.find(said));
+    assert!(told.is_some() && told < ended, "{journal}");
 }
 
 fn keepalived_starts_when_its_configuration_appears_and_is_kept_running() {
@@ -200,13 +200,12 @@ fn orphans_are_reaped() {
     node.script(
         "kubelet",
         "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &); done
-        sleep 0.5; echo kubelet up >> $ROOT/events; sleep 60",
+        echo kubelet up >> $ROOT/events; sleep 60",
     );
     let node = node.start();
     node.wait_for("kubelet up");
-    let processes = node.processes();
-    assert!(!processes.iter().any(|process| process.is_zombie), "{processes:?}");
-    assert_eq!(processes.len(), 4, "PID 1, containerd, kubelet, its sleep: {processes:?}");
+    // A zombie that nobody reaps would stay one of them for ever.
+    wait_until("PID 1, containerd, kubelet and its sleep are left", || node.processes().len() == 4);
 }
 
 fn an_idle_node_goes_down_at_once_and_in_order() {
@@ -214,10 +213,9 @@ fn an_idle_node_goes_down_at_once_and_in_order() {
         let mut node = Node::new().with_kubelet_files().start();
         node.wait_for("kubelet up");
         node.wait_for_sleepers(1);
-        let start = Instant::now();
         node.signal(signal);
         assert!(node.wait().success());
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(!node.journal().contains("killing"), "everybody ended when told: {}", node.journal());
         assert_eq!(node.events()[node.events().len() - 2..], ["kubelet ends", "containerd ends"]);
     }
 }
@@ -242,8 +240,8 @@ fn pods_are_told_before_containerd_and_shims_are_spared() {
     node.wait_for("pod up");
     node.wait_for("kubelet up");
     node.wait_for_sleepers(2);
-    let (status, took) = node.go_down();
-    assert!(status.success() && took < Duration::from_secs(2), "{status} {took:?}");
+    assert!(node.go_down().success());
+    assert!(!node.journal().contains("killing"), "everybody ended when told: {}", node.journal());
     let events = node.events();
     let from = events.iter().position(|event| event == "kubelet ends").unwrap();
     assert_eq!(events[from..], ["kubelet ends", "pod ends", "containerd ends"]);
@@ -257,11 +255,9 @@ fn a_stubborn_pod_is_killed_after_its_grace() {
     node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
     let mut node = node.start();
     node.wait_for("pod up");
-    let (status, took) = node.go_down();
-    assert!(status.success());
-    assert!((Duration::from_millis(500)..Duration::from_millis(1500)).contains(&took), "{took:?}");
+    assert!(node.go_down().success());
     assert_eq!(node.events().last().unwrap(), "containerd ends");
-    assert!(node.read("var/log/flotilla/init.log").contains("killing what did not end: pod ("));
+    assert!(node.journal().contains("killing what did not end: pod ("), "{}", node.journal());
 }
 
 fn a_stubborn_kubelet_does_not_keep_the_node_up() {
@@ -269,8 +265,10 @@ fn a_stubborn_kubelet_does_not_keep_the_node_up() {
     node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
     let mut node = node.start();
     node.wait_for("kubelet up");
-    let (status, took) = node.go_down();
-    assert!(status.success() && took < Duration::from_secs(4), "{status} {took:?}");
+    assert!(node.go_down().success());
+    let journal = node.journal();
+    let [ending, down] = ["ending ", "the node is down"].map(|said| journal.find(said));
+    assert!(ending.is_some() && ending < down, "its pods are told all the same: {journal}");
 }
 
 fn the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for() {
@@ -293,10 +291,35 @@ fn the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for
         node.wait_for(up);
     }
     node.wait_for_sleepers(2);
-    let (status, took) = node.go_down();
-    assert!(status.success() && took < Duration::from_secs(2), "{status} {took:?}");
+    assert!(node.go_down().success());
+    let journal = node.journal();
+    let told = journal.find("ending ").unwrap();
+    let waited_for = journal.find("keepalived: ended").is_some_and(|ended| ended < told);
+    assert!(!waited_for, "{journal}");
     let place = |what: &str| node.events().iter().position(|event| event == what).unwrap();
     assert!(place("address given up") < place("pod ends"), "{:?}", node.events());
+}
+
+fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
+    let node = Node::new();
+    // Where the node's control groups are: in v1 a paused container, and in v2.
+    let groups = [("freezer/kubepods/pod/freezer.state", "FROZEN"), ("kubepods/cgroup.freeze", "1")];
+    for (file, frozen) in groups {
+        node.write(&format!("sys/fs/cgroup/{file}"), frozen);
+    }
+    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    // It says what it finds when it is told to end.
+    node.script(
+        "pod",
+        "trap 'cat $ROOT/sys/fs/cgroup/*/*/*/freezer.state $ROOT/sys/fs/cgroup/*/cgroup.freeze > $ROOT/seen; exit' TERM
+        sleep 60 & echo pod up >> $ROOT/events; wait",
+    );
+    node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
+    let mut node = node.start();
+    node.wait_for("pod up");
+    node.wait_for_sleepers(1);
+    assert!(node.go_down().success());
+    assert_eq!(node.read("seen"), "THAWED0");
 }
 
 fn logs_are_bounded() {

@@ -5,10 +5,11 @@ mod etcd;
 mod shape;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use flotilla_engine::cluster::API_PORT;
 use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::{Cmd, KubernetesState, Machine, Power};
+use flotilla_engine::port::{Cmd, ExecError, KubernetesState, Machine, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
 use flotilla_kubeadm::kubeconfig::State;
 use flotilla_spec::{Role, WantedPower};
@@ -21,6 +22,9 @@ use crate::screen::fill_in;
 
 use about::About;
 use shape::{ClusterStatus, NodeStatus};
+
+/// How long anything may take that is asked in a node.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads, never waits for a lock, changes nothing.
 pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
@@ -90,14 +94,15 @@ fn status_of(
     let mut status = NodeStatus::stopped(node, is_primary);
     let Some(machine) = machine else { return Ok(status) };
     status.host = "Running";
-    let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]);
+    let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]).within(LIMIT);
     if !is_control_plane {
         let kubelet = cx.wait(machine.exec().run(kubelet));
+        warn_of_silence(cx, kubelet.as_ref().err());
         status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
         return Ok(status);
     }
     let address = cluster.virtual_ip().to_string();
-    let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]);
+    let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]).within(LIMIT);
     let (state, serves, kubelet, access, held) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
@@ -107,6 +112,7 @@ fn status_of(
             machine.exec().run(holds),
         )
     });
+    warn_of_silence(cx, kubelet.as_ref().err());
     status.virtual_ip = held.is_ok_and(|held| !held.text().is_empty());
     status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
     status.api_server = match state {
@@ -133,4 +139,20 @@ fn status_of(
 fn own_api() -> Cmd {
     let url = format!("https://127.0.0.1:{API_PORT}/livez");
     Cmd::new(["curl", "--silent", "--fail", "--insecure", "--max-time", "2", "--output", "/dev/null", &url])
+        .within(LIMIT)
+}
+
+/// Says of a node that its processes are frozen or stuck, which its services alone do not tell.
+fn warn_of_silence(cx: &Cx, error: Option<&ExecError>) {
+    if let Some(node) = error.and_then(ExecError::unresponsive) {
+        let what = match error {
+            Some(ExecError::Frozen { .. }) => format!("node {node} is frozen"),
+            _ => format!("node {node} does not answer"),
+        };
+        let flag = profile_flag(&cx.name);
+        let hint = format!(
+            "`flotilla start{flag}` thaws it; restart it with `flotilla node stop{flag} {node}` and `flotilla node start{flag} {node}`"
+        );
+        cx.screen.warning(&what, &hint);
+    }
 }

@@ -31,7 +31,7 @@ fn each_shell_takes_its_script() {
     let home = home();
     for shell in ["bash", "zsh", "fish"] {
         if Command::new(shell).arg("--version").run().is_err() {
-            println!("skipped: there is no {shell}");
+            flotilla_testkit::skip(&format!("there is no {shell}"));
             continue;
         }
         let file = home.path().join(shell);

@@ -135,7 +135,7 @@ fn a_range_that_the_host_uses() {
         return;
     }
     let Some(range) = range_in_use() else {
-        println!("skipped: this host has no route but the default one");
+        flotilla_testkit::skip("this host has no route but the default one");
         return;
     };
     let ran = refused(&["--subnet", &range, "--force"]);

@@ -66,10 +66,14 @@ fn a_plain_cluster_does_all_that_people_do_with_one() {
         ("a second start changes nothing", life::a_second_start_changes_nothing),
         ("paused, pods go on and the API stands still", pause::pods_go_on_and_the_api_stands_still),
         ("a start wakes a paused cluster", pause::a_start_wakes_a_paused_cluster),
+        ("stopped while paused, it starts again", pause::stopped_while_paused_it_starts_again),
+        ("a frozen node holds no command up", pause::a_frozen_node_holds_no_command_up),
         ("stopped and started, all is back", life::stopped_and_started_all_is_back),
         ("the bundle is untouched", life::the_bundle_is_untouched),
     ];
     run(&cluster, parts);
+    // What is frozen can be deleted as well.
+    pause::pause(&cluster);
     kubeconfig::deleted_only_the_others_are_left(&cluster);
     assert_eq!(node::host_sysctls(), sysctls, "the host's kernel settings changed");
 }

@@ -35,7 +35,7 @@ impl Archive {
     pub(in crate::build) fn new() -> Option<Self> {
         for program in ["apt-get", "dpkg-deb"] {
             if Command::new(program).arg("--version").run().is_err() {
-                eprintln!("skipped: there is no {program}");
+                flotilla_testkit::skip(&format!("there is no {program}"));
                 return None;
             }
         }

@@ -82,7 +82,7 @@ impl Workbench {
     /// None if the host has no go.
     fn new(program: &str) -> Option<Self> {
         if Command::new("go").arg("version").run().is_err() {
-            eprintln!("skipped: there is no go");
+            flotilla_testkit::skip("there is no go");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();

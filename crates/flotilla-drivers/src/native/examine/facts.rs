@@ -109,10 +109,10 @@ impl Facts {
 impl Cgroups {
     fn of_host() -> Self {
         match Layout::of_host() {
-            Ok(Layout::V1 { hierarchies }) => {
+            Ok(Layout::V1 { hierarchies, .. }) => {
                 Self::V1(hierarchies.into_iter().flat_map(|hierarchy| hierarchy.controllers).collect())
             }
-            Ok(Layout::V2 { mount_point }) => {
+            Ok(Layout::V2 { mount_point, .. }) => {
                 let controllers = text(mount_point.join("cgroup.controllers"));
                 Self::V2(controllers.split_whitespace().map(str::to_owned).collect())
             }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flotilla_engine::EngineError;
 use flotilla_engine::port::{Cmd, DriverError, ExecError, Machine};
@@ -11,6 +12,8 @@ use super::end::{Entry, Kind};
 
 /// How many arguments a program gets at once.
 const AT_ONCE: usize = 200;
+/// How long a look at a whole tree may take.
+const LIMIT: Duration = Duration::from_mins(30);
 
 /// A path in a node.
 pub(super) struct Guest {
@@ -105,7 +108,7 @@ impl Guest {
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<String, EngineError> {
         let argv = ["sh", "-c", line, "sh"].map(str::to_owned).into_iter().chain(arguments);
-        let output = self.machine.exec().run(Cmd::new(argv)).await.map_err(driver)?;
+        let output = self.machine.exec().run(Cmd::new(argv).within(LIMIT)).await.map_err(driver)?;
         String::from_utf8(output.stdout)
             .map_err(|_| self.failed("read", io::Error::other("a name there is no text")))
     }

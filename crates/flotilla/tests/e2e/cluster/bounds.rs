@@ -37,13 +37,12 @@ pub(super) fn capacity_is_the_limits(cluster: &Cluster) {
     assert!(described.lines().any(|line| line.split_whitespace().eq(["memory:", "2Gi"])), "{described}");
 }
 
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(super) fn processor_time_is_limited(cluster: &Cluster) {
     let quota =
         "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
     assert_eq!(cluster.ssh(quota), "100000");
     if host_size().cpus < 2 {
-        println!("skipped: one processor cannot be given more work than it can do");
+        flotilla_testkit::skip("one processor cannot be given more work than it can do");
         return;
     }
     let held_back = || {

@@ -2,6 +2,7 @@
 
 use super::life::status;
 use super::workloads::lines_written;
+use crate::faults::kernel;
 use crate::lab::{Cluster, PATIENCE, wait_until};
 
 /// A pod that comes after the pause.
@@ -37,7 +38,36 @@ pub(super) fn a_start_wakes_a_paused_cluster(cluster: &Cluster) {
     works(cluster);
 }
 
-fn pause(cluster: &Cluster) {
+/// In v1 frozen processes take no signal: they have to be thawed on the way down.
+pub(super) fn stopped_while_paused_it_starts_again(cluster: &Cluster) {
+    pause(cluster);
+    cluster.succeed(&["stop"]);
+    assert_eq!(status(cluster).1["Host"].as_str(), Some("Stopped"));
+    cluster.start(&[]);
+    works(cluster);
+}
+
+/// Whatever a node does, commands end.
+pub(super) fn a_frozen_node_holds_no_command_up(cluster: &Cluster) {
+    kernel::freeze(cluster);
+    let (code, told) = status(cluster);
+    assert!(code != 0 && told["Host"] == "Running", "{code}: {told}");
+    for args in [&["ssh", "--", "true"][..], &["logs"]] {
+        let output = cluster.run(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(89), "{args:?}: {said}");
+        assert!(said.contains(&format!("node {} is frozen", cluster.name)), "{args:?}: {said}");
+    }
+    cluster.succeed(&["node", "list"]);
+    cluster.start(&[]);
+    works(cluster);
+    kernel::freeze(cluster);
+    cluster.succeed(&["stop"]);
+    cluster.start(&[]);
+    works(cluster);
+}
+
+pub(super) fn pause(cluster: &Cluster) {
     let said = cluster.succeed(&["pause"]);
     assert!(said.starts_with("paused "), "{said}");
     let (code, told) = status(cluster);

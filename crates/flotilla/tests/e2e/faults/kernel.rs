@@ -35,6 +35,18 @@ fn processes_in(groups: &[PathBuf]) -> BTreeSet<i32> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
+/// Freezes all processes of its only node, PID 1 among them, as a person may do it.
+pub(crate) fn freeze(cluster: &Cluster) {
+    let frozen = [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")];
+    let own = groups(cluster).into_iter().filter(|group| group.ends_with(&cluster.name));
+    let files: Vec<_> = own.flat_map(|group| frozen.map(|(file, value)| (group.join(file), value))).collect();
+    let files: Vec<_> = files.into_iter().filter(|(file, _)| file.exists()).collect();
+    assert_eq!(files.len(), 1, "the node has one group that can be frozen: {files:?}");
+    for (file, value) in files {
+        fs::write(file, value).unwrap();
+    }
+}
+
 /// The PID 1 of its only node, as the host numbers it.
 pub(crate) fn init(cluster: &Cluster) -> i32 {
     init_of(cluster, &cluster.name)

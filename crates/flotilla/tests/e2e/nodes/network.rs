@@ -148,13 +148,12 @@ pub(super) fn a_client_keeps_its_server_if_asked_to(cluster: &Cluster) {
 }
 
 /// To the host in the cluster's own network they keep theirs; any other address of the host is outside.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(super) fn pods_leave_by_their_nodes_address(cluster: &Cluster) {
     let addresses = Net::here().unwrap().addresses().unwrap();
     let is_outside = |it: &&AddressInfo| !it.link.starts_with("flo") && !it.address.addr().is_loopback();
     let outside = addresses.iter().find(is_outside).map(|it| it.address.addr());
     if outside.is_none() {
-        println!("skipped in part: the host has no address but those of clusters");
+        flotilla_testkit::skip("in part: the host has no address but those of clusters");
     }
     let gateway: Ipv4Addr = cluster.ssh("ip -4 route show default | cut -d ' ' -f 3").parse().unwrap();
     for from in fleet::probes(cluster) {
