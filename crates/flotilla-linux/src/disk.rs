@@ -54,7 +54,7 @@ pub fn is_writable(path: &Path) -> bool {
 }
 
 /// The path itself if it is there, else the first of its parents that is.
-fn nearest_existing(path: &Path) -> io::Result<&Path> {
+pub fn nearest_existing(path: &Path) -> io::Result<&Path> {
     for candidate in path.ancestors() {
         // The last ancestor of a relative path is the empty one: the working directory.
         let candidate = if candidate.as_os_str().is_empty() { Path::new(".") } else { candidate };

@@ -8,7 +8,7 @@
 //! - [`net`], [`nft`], [`sysctl`], [`resolver`] are links, addresses and routes, packet rules, kernel settings and the
 //!   way to a name server;
 //! - [`process`] waits for processes that are not our children, and tells the host's size;
-//! - [`disk`] measures room and use of file systems;
+//! - [`disk`] measures room and use of file systems, [`trial`] tries whether one can hold machines;
 //! - [`poll`] waits for what nobody tells us about;
 //! - [`filelock`] lets one process at a time at something, and tells the others whom they wait for.
 //!
@@ -32,3 +32,4 @@ pub mod process;
 pub mod resolver;
 pub mod sandbox;
 pub mod sysctl;
+pub mod trial;

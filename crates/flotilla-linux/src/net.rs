@@ -38,11 +38,13 @@ use crate::process::Process;
 mod address;
 mod error;
 mod link;
+mod lookup;
 mod route;
 
 pub use address::AddressInfo;
 pub use error::NetError;
 pub use link::{LinkInfo, Veth};
+pub use lookup::UsedRange;
 pub use route::RouteInfo;
 
 /// Whether something had to be changed.

@@ -15,16 +15,16 @@ use crate::net::Changed;
 
 mod forwards;
 mod listing;
+mod pass;
 mod tables;
+mod verdict;
 
 pub use forwards::{Forward, Forwards, forward_table};
 pub use listing::Chain;
+pub use pass::{Pass, Refusals};
 pub use tables::{HostRules, NodeRules, host_table, node_table};
 
 use listing::Listing;
-
-/// The chain of Docker's that is there for rules of others: it is gone through first and never flushed.
-const DOCKER_USER: &str = "DOCKER-USER";
 
 /// The rules could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -73,37 +73,42 @@ impl Nft {
         Ok(self.list("tables")?.has_table(family, name))
     }
 
-    /// The chains of others that drop forwarded IPv4 packets unless told otherwise.
-    ///
-    /// No table of ours can overrule them: a packet has to be accepted in all of them. See [`Self::accept_in`].
-    pub fn list_forward_drops(&self) -> Result<Vec<Chain>, NftError> {
-        Ok(self.list("chains")?.forward_drops())
+    /// Whether a cluster's table is there and has all the rules of [`host_table`].
+    pub fn has_host_table(&self, rules: &HostRules) -> Result<bool, NftError> {
+        let count = tables::count_rules(&host_table(rules));
+        Ok(self.list("ruleset")?.has_rules(&rules.table, count, &tables::fingerprint(rules)))
     }
 
-    /// Lets a chain of others accept all that comes from or goes to a bridge, unless a rule with that tag is there.
+    /// The chains of others that refuse what they do not know: by their policy, or by a rule at their end.
+    ///
+    /// No table of ours can overrule them: a packet has to be accepted in all of them. See [`Self::let_pass`].
+    pub fn refusals(&self) -> Result<Refusals, NftError> {
+        Ok(Refusals::of(&self.list("ruleset")?))
+    }
+
+    /// Lets the chains of [`Self::refusals`] accept what a cluster needs, and takes rules of ours away where they are of
+    /// no use any more. Tables that are owned by a running program stay as they are.
     ///
     /// The rules go to the top of `DOCKER-USER` if that is in the same table, else of the chain itself. The tag
-    /// becomes their comment, by which [`Self::remove_tagged`] finds them; it holds no quotes.
-    pub fn accept_in(&self, chain: &Chain, bridge: &str, tag: &str) -> Result<Changed, NftError> {
-        let rules = self.list("ruleset")?;
-        let chain = place_for_rules(&rules, chain);
-        if rules.tagged(tag).any(|rule| rule.chain() == chain) {
+    /// becomes their comment, by which [`Self::remove_tagged`] finds them.
+    pub fn let_pass(&self, pass: &Pass<'_>) -> Result<Changed, NftError> {
+        let listing = self.list("ruleset")?;
+        let wanted = pass.wanted(&listing);
+        if pass.is_right(&listing, &wanted) {
             return Ok(Changed::No);
         }
-        let Chain { family, table, name } = &chain;
-        let insert = |side: &str| {
-            format!("insert rule {family} {table} {name} {side} \"{bridge}\" accept comment \"{tag}\"\n")
-        };
-        self.apply(&(insert("oifname") + &insert("iifname")))?;
+        let old = listing.tagged(pass.tag).map(listing::Rule::deletion);
+        let new =
+            wanted.iter().flat_map(|(chain, rules)| rules.iter().map(|rule| pass.insertion(chain, rule)));
+        self.apply(&old.chain(new).collect::<String>())?;
         Ok(Changed::Yes)
     }
 
-    /// Whether no chain of others that drops forwarded packets lacks the rules of [`Self::accept_in`]: whoever loads
-    /// their own rules anew takes ours away with the old ones.
-    pub fn is_accepted_everywhere(&self, tag: &str) -> Result<bool, NftError> {
-        let rules = self.list("ruleset")?;
-        let has_ours = |chain: &Chain| rules.tagged(tag).any(|rule| rule.chain() == *chain);
-        Ok(rules.forward_drops().iter().all(|chain| has_ours(&place_for_rules(&rules, chain))))
+    /// Whether [`Self::let_pass`] has nothing to do: whoever loads their own rules again takes ours away with the old
+    /// ones.
+    pub fn is_let_pass(&self, pass: &Pass<'_>) -> Result<bool, NftError> {
+        let listing = self.list("ruleset")?;
+        Ok(pass.is_right(&listing, &pass.wanted(&listing)))
     }
 
     /// Deletes all rules whose comment is the tag, wherever they are.
@@ -144,12 +149,6 @@ impl Nft {
             None => Command::new("nft"),
         }
     }
-}
-
-/// Where rules go that are to be heeded in a chain of others.
-fn place_for_rules(rules: &Listing, chain: &Chain) -> Chain {
-    let docker_user = Chain { name: DOCKER_USER.to_owned(), ..chain.clone() };
-    if rules.has_chain(&docker_user) { docker_user } else { chain.clone() }
 }
 
 /// A file in memory that holds a text, to be read from its start.

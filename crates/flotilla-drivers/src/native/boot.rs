@@ -79,7 +79,8 @@ impl Native {
         let uuid = disk.uuid()?;
         let sandbox_image =
             (bundle != store).then(|| etc::sandbox_image(&store.join("rootfs"))).transpose()?;
-        etc::write(&disk.upper(), cluster, node, &uuid, sandbox_image.as_deref())?;
+        let mtu = self.mtu(cluster)?;
+        etc::write(&disk.upper(), cluster, node, &uuid, sandbox_image.as_deref(), mtu)?;
 
         limits::raise()?;
         group.create()?;

@@ -8,36 +8,36 @@ use std::path::Path;
 use flotilla_engine::cluster::{API_NAME, HOST_NAMES};
 use flotilla_engine::{Cluster, Node};
 use flotilla_linux::nft::{self, NodeRules};
-use flotilla_linux::resolver::Upstream;
+use flotilla_linux::resolver::resolv_conf;
 use flotilla_spec::Cni;
 use serde_json::json;
 
 use super::disk::write_for_node;
 use super::error::{At, NativeError};
 use super::keepalived;
-use super::network::MTU;
 
 /// containerd's name for its part that has the images.
 const IMAGES_PLUGIN: &str = "io.containerd.cri.v1.images";
 
 /// Writes them below `upper`, where the node finds them over its root. `sandbox_image` is told to containerd if it is
-/// another than that of the node's own bundle.
+/// another than that of the node's own bundle; `mtu` is that of pods.
 pub(super) fn write(
     upper: &Path,
     cluster: &Cluster,
     node: &Node,
     uuid: &str,
     sandbox_image: Option<&str>,
+    mtu: u32,
 ) -> Result<(), NativeError> {
     let name = &node.spec.name;
     let mut files = vec![
         ("etc/hostname", format!("{name}\n")),
         ("etc/machine-id", format!("{}\n", uuid.replace('-', ""))),
         ("etc/hosts", hosts(cluster)),
-        ("etc/resolv.conf", Upstream::read()?.render(cluster.gateway())),
+        ("etc/resolv.conf", resolv_conf(cluster.gateway())),
         ("etc/containerd/conf.d/node.toml", containerd(may_lower_oom_scores(), sandbox_image)),
     ];
-    files.extend(pod_network(cluster, node));
+    files.extend(pod_network(cluster, node, mtu));
     match keepalived::configuration(cluster, node) {
         Some(text) => files.push((keepalived::FILE, text)),
         // It was one of several when it ran before.
@@ -69,7 +69,7 @@ pub(super) fn hosts(cluster: &Cluster) -> String {
 }
 
 /// The files by which pods have a network, unless somebody else gives them one.
-fn pod_network(cluster: &Cluster, node: &Node) -> Vec<(&'static str, String)> {
+fn pod_network(cluster: &Cluster, node: &Node, mtu: u32) -> Vec<(&'static str, String)> {
     if cluster.spec.network.cni != Cni::Flotilla {
         return Vec::new();
     }
@@ -79,16 +79,16 @@ fn pod_network(cluster: &Cluster, node: &Node) -> Vec<(&'static str, String)> {
     };
     vec![
         ("etc/flotilla/nft.conf", nft::node_table(&rules)),
-        ("etc/cni/net.d/10-flotilla.conflist", cni(node)),
+        ("etc/cni/net.d/10-flotilla.conflist", cni(node, mtu)),
     ]
 }
 
 /// Pods get addresses of the node's own range and are routed, not bridged.
-fn cni(node: &Node) -> String {
+fn cni(node: &Node, mtu: u32) -> String {
     let ptp = json!({
         "type": "ptp",
         "ipMasq": false,
-        "mtu": MTU,
+        "mtu": mtu,
         "ipam": {
             "type": "host-local",
             // On a tmpfs: leases must not outlive the pods that a power cut ended.
@@ -156,11 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn pods_have_the_size_of_packets_that_nodes_have() {
+        let node = fake::cluster("10.213.0.0/24").primary().unwrap();
+        let list: serde_json::Value = serde_json::from_str(&cni(&node, 1420)).unwrap();
+        assert_eq!(list["plugins"][0]["mtu"], 1420);
+    }
+
+    #[test]
     fn another_pod_network_finds_none_of_ours() {
         let mut cluster = fake::cluster("10.213.0.0/24");
         let node = cluster.primary().unwrap();
         let paths = |cluster: &Cluster| -> Vec<&str> {
-            pod_network(cluster, &node).into_iter().map(|(path, _)| path).collect()
+            pod_network(cluster, &node, 1500).into_iter().map(|(path, _)| path).collect()
         };
         assert_eq!(paths(&cluster), ["etc/flotilla/nft.conf", "etc/cni/net.d/10-flotilla.conflist"]);
         for cni in [Cni::None, Cni::Flannel, Cni::Manifest("/net.yaml".into())] {

@@ -17,7 +17,7 @@ mod tests;
 
 use facts::Facts;
 
-/// Looks at everything that machines need. Blocks for some milliseconds, and changes nothing.
+/// Looks at everything that machines need. Blocks for some milliseconds, and leaves everything as it was.
 pub(super) fn examine(home: &Path) -> Vec<Finding> {
     judge(&Facts::gather(home))
 }
@@ -30,6 +30,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
         host::namespaces,
         host::cgroups,
         host::overlay,
+        host::state_folder_is_writable,
         host::state_folder,
         host::inotify,
         host::open_files,
@@ -42,6 +43,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
         network::packet_filter,
         network::legacy_iptables,
         network::firewalld,
+        network::firewall,
         network::subnets,
         network::name_server,
     ];

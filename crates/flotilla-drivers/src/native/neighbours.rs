@@ -10,6 +10,7 @@ use flotilla_engine::{Cluster, Node};
 use flotilla_linux::enter::Files;
 use flotilla_linux::net::{self, Net, NetError};
 use flotilla_linux::process::Process;
+use flotilla_linux::resolver::resolv_conf;
 use flotilla_spec::Cni;
 use ipnet::Ipv4Net;
 
@@ -17,7 +18,14 @@ use super::boot::LINK;
 use super::error::{At, NativeError};
 use super::{Native, etc, keepalived};
 
-const HOSTS: &str = "/etc/hosts";
+/// The files that a node is told, with what is in them.
+fn told_files(cluster: &Cluster) -> [(&'static Path, String); 2] {
+    // The second never changes: nodes that an older flotilla booted have another one.
+    [
+        (Path::new("/etc/hosts"), etc::hosts(cluster)),
+        (Path::new("/etc/resolv.conf"), resolv_conf(cluster.gateway())),
+    ]
+}
 
 impl Native {
     /// Tells every node that runs; the host learns the ways to their ports, and forgets nodes that are gone. One that
@@ -68,13 +76,15 @@ impl Native {
         init: &Process,
     ) -> Result<Changed, NativeError> {
         let inside = tell_ways(cluster, node, init).map_err(failed(node))?;
-        let changed = self.tell_keepalived(cluster, node, init, &inside.0)?.or(told(inside.1));
-        let (files, hosts) = (files(node, init)?, etc::hosts(cluster));
-        if files.read(Path::new(HOSTS)).at("read", HOSTS)?.as_deref() == Some(hosts.as_bytes()) {
-            return Ok(changed);
+        let mut changed = self.tell_keepalived(cluster, node, init, &inside.0)?.or(told(inside.1));
+        let files = files(node, init)?;
+        for (path, text) in told_files(cluster) {
+            if files.read(path).at("read", path)?.as_deref() != Some(text.as_bytes()) {
+                files.write(path, 0o644, text.as_bytes()).at("write", path)?;
+                changed = Changed::Yes;
+            }
         }
-        files.write(Path::new(HOSTS), 0o644, hosts.as_bytes()).at("write", HOSTS)?;
-        Ok(Changed::Yes)
+        Ok(changed)
     }
 }
 
@@ -92,9 +102,12 @@ pub(super) fn tell_ways(
 fn knows(cluster: &Cluster, node: &Node, init: &Process) -> Result<bool, NativeError> {
     let inside = Net::of_process(init).map_err(failed(node))?;
     let files = files(node, init)?;
-    let hosts = files.read(Path::new(HOSTS)).at("read", HOSTS)?;
+    for (path, text) in told_files(cluster) {
+        if files.read(path).at("read", path)?.as_deref() != Some(text.as_bytes()) {
+            return Ok(false);
+        }
+    }
     Ok(Ways::in_node(&inside, cluster, node).map_err(failed(node))?.are_right()
-        && hosts.as_deref() == Some(etc::hosts(cluster).as_bytes())
         && keepalived::is_told(cluster, node, &files)?)
 }
 

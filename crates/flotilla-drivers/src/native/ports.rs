@@ -76,10 +76,14 @@ impl Native {
 /// Lets packets of the loopback link take the bridge where that is needed, and nowhere else. The rules that guard the
 /// loopback link have to be there.
 pub(super) fn let_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> Result<(), NativeError> {
-    let needed = forwards.need_route_localnet() || matches!(upstream, Upstream::ViaGateway(_));
     let setting = format!("net/ipv4/conf/{}/route_localnet", forwards.bridge);
-    sysctl::set(&setting, if needed { "1" } else { "0" })?;
+    sysctl::set(&setting, if need_loopback(forwards, upstream) { "1" } else { "0" })?;
     Ok(())
+}
+
+/// Whether packets of the loopback link take the bridge.
+pub(super) fn need_loopback(forwards: &Forwards, upstream: &Upstream) -> bool {
+    forwards.need_route_localnet() || matches!(upstream, Upstream::Loopback(_))
 }
 
 fn forward(node: &Node, port: HostPort) -> Forward {

@@ -1,8 +1,5 @@
 //! Taking away everything that belongs to a name, known or not.
 
-use std::fs;
-use std::path::PathBuf;
-
 use flotilla_engine::port::Changed;
 use flotilla_linux::cgroup::Group;
 use flotilla_linux::host::CommandError;
@@ -12,7 +9,7 @@ use flotilla_spec::{ClusterName, NodeName};
 
 use super::disk::Disk;
 use super::error::NativeError;
-use super::{Native, layout};
+use super::{Native, layout, network};
 
 impl Native {
     pub(super) fn remove_machine(
@@ -68,11 +65,6 @@ impl Native {
             .into_iter()
             .filter_map(|node| Disk::of(&self.nodes_folder(cluster), &node).bundle())
             .map(|digest| self.bundle_folder(&digest));
-        let others = fs::read_dir(self.home.join("bundles")).into_iter().flatten().flatten();
-        let roots = own.chain(others.map(|entry| entry.path())).map(|bundle: PathBuf| bundle.join("rootfs"));
-        roots
-            .into_iter()
-            .find(|root| root.join("usr/sbin/nft").exists())
-            .map_or_else(Nft::on_host, |root| Nft::in_root(&root))
+        network::first_nft(own.chain(network::bundles(&self.home)))
     }
 }

@@ -57,6 +57,9 @@ pub trait Machine: Send + Sync {
 pub struct Subnet {
     pub range: Ipv4Net,
     pub user: String,
+    /// The host looks there before it looks at its ordinary routes: however wide the range, packets for a narrower one
+    /// of ours go there.
+    pub before_main: bool,
 }
 
 /// Something a host check has to say.

@@ -13,7 +13,7 @@ pub enum NetError {
     Connect { source: io::Error },
     #[error("cannot enter the network namespace of process {pid}")]
     Enter { pid: Pid, source: io::Error },
-    /// `what` is `links`, `addresses` or `routes`.
+    /// `what` is `links`, `addresses`, `routes` or `routing rules`.
     #[error("cannot list the {what}")]
     List { what: &'static str, source: io::Error },
     #[error("there is no link {link}")]
@@ -34,6 +34,8 @@ pub enum NetError {
     RemoveAddress { link: String, address: Ipv4Net, source: io::Error },
     #[error("cannot route {dst} through {via} on {link}")]
     AddRoute { dst: Ipv4Net, via: Ipv4Addr, link: String, source: io::Error },
+    #[error("{dst} is routed by {} already, and not by Flotilla", link.as_deref().unwrap_or("another route"))]
+    RouteTaken { dst: Ipv4Net, link: Option<String> },
     #[error("cannot remove the route to {dst}")]
     RemoveRoute { dst: Ipv4Net, source: io::Error },
 }

@@ -114,6 +114,16 @@ impl Net {
         Ok(Changed::Yes)
     }
 
+    /// Gives a link an MTU.
+    pub fn ensure_mtu(&self, name: &str, mtu: u32) -> Result<Changed, NetError> {
+        let link = self.link(name)?;
+        if link.mtu == mtu {
+            return Ok(Changed::No);
+        }
+        self.set_link(name, LinkUnspec::new_with_index(link.index).mtu(mtu))?;
+        Ok(Changed::Yes)
+    }
+
     /// All links of the namespace.
     pub fn links(&self) -> Result<Vec<LinkInfo>, NetError> {
         let links = self.request(self.netlink.link().get().execute().try_collect::<Vec<_>>());

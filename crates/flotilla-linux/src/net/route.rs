@@ -22,15 +22,24 @@ pub struct RouteInfo {
 }
 
 impl Net {
-    /// Leads packets for `dst` through the neighbour `via` on a link, instead of where they went before.
+    /// Leads packets for `dst` through the neighbour `via` on a link, instead of another neighbour on it. A route by
+    /// another link is somebody else's: it is never replaced.
     pub fn ensure_route(&self, dst: Ipv4Net, via: Ipv4Addr, link: &str) -> Result<Changed, NetError> {
         let failed = |source| NetError::AddRoute { dst, via, link: link.to_owned(), source };
         let dst = dst.trunc();
-        let wanted = RouteInfo { dst, via: Some(via), link: Some(link.to_owned()) };
-        if self.routes()?.contains(&wanted) {
+        let message = to(dst).gateway(via).output_interface(self.link(link)?.index).build();
+        match self.request(self.netlink.route().add(message.clone()).execute()) {
+            Ok(()) => return Ok(Changed::Yes),
+            Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let there: Vec<_> = self.routes()?.into_iter().filter(|route| route.dst == dst).collect();
+        if there.contains(&RouteInfo { dst, via: Some(via), link: Some(link.to_owned()) }) {
             return Ok(Changed::No);
         }
-        let message = to(dst).gateway(via).output_interface(self.link(link)?.index).build();
+        if let Some(other) = there.into_iter().find(|route| route.link.as_deref() != Some(link)) {
+            return Err(NetError::RouteTaken { dst, link: other.link });
+        }
         self.request(self.netlink.route().add(message).replace().execute()).map_err(failed)?;
         Ok(Changed::Yes)
     }
@@ -54,11 +63,11 @@ impl Net {
 }
 
 /// A static route to a network, in the making.
-fn to(dst: Ipv4Net) -> RouteMessageBuilder<Ipv4Addr> {
+pub(super) fn to(dst: Ipv4Net) -> RouteMessageBuilder<Ipv4Addr> {
     RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(dst.addr(), dst.prefix_len())
 }
 
-fn route_of(message: &RouteMessage, links: &[LinkInfo]) -> RouteInfo {
+pub(super) fn route_of(message: &RouteMessage, links: &[LinkInfo]) -> RouteInfo {
     let mut dst = Ipv4Addr::UNSPECIFIED;
     let (mut via, mut link) = (None, None);
     for attribute in &message.attributes {

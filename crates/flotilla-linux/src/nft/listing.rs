@@ -1,12 +1,23 @@
 //! What `nft -j list …` says (libnftables-json(5)), as far as it is of interest here.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::verdict::{self, End, Verdict};
 
 /// How the names of our own tables begin.
 const OURS: &str = "flotilla";
 
+/// What says that a table belongs to a running program.
+const OWNER: &str = "owner";
+
+/// The kernel takes no longer ways from chain to chain.
+const MAX_DEPTH: usize = 16;
+
 /// A chain, by where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chain {
     pub family: String,
     pub table: String,
@@ -31,6 +42,9 @@ struct Entry {
 struct TableEntry {
     family: String,
     name: String,
+    /// One word, or several.
+    #[serde(default)]
+    flags: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,6 +64,8 @@ pub(super) struct Rule {
     chain: String,
     handle: u64,
     comment: Option<String>,
+    #[serde(default)]
+    expr: Vec<Value>,
 }
 
 impl Listing {
@@ -66,14 +82,75 @@ impl Listing {
         self.chains().any(|entry| entry.place() == *chain)
     }
 
-    pub(super) fn forward_drops(&self) -> Vec<Chain> {
-        let drops = self.chains().filter(|chain| {
-            chain.hook.as_deref() == Some("forward")
-                && chain.policy.as_deref() == Some("drop")
+    /// The chains of others at a hook that refuse IPv4 packets which no rule of theirs knows.
+    pub(super) fn refusing(&self, hook: &str) -> Vec<Chain> {
+        let refusing = self.chains().filter(|chain| {
+            chain.hook.as_deref() == Some(hook)
                 && matches!(chain.family.as_str(), "ip" | "inet")
                 && !chain.table.starts_with(OURS)
+                && self.refuses(chain)
         });
-        drops.map(ChainEntry::place).collect()
+        refusing.map(ChainEntry::place).collect()
+    }
+
+    fn refuses(&self, chain: &ChainEntry) -> bool {
+        match self.end_of_unknown(&chain.place(), 0) {
+            Some(end) => end == End::Refused,
+            None => chain.policy.as_deref() == Some("drop"),
+        }
+    }
+
+    /// What becomes of a packet that no condition of the chain's rules is about; none if the chain does not decide.
+    fn end_of_unknown(&self, chain: &Chain, depth: usize) -> Option<End> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        for rule in self.rules().filter(|rule| rule.chain() == *chain) {
+            let below = |name: &str| {
+                let target = Chain { name: name.to_owned(), ..chain.clone() };
+                self.end_of_unknown(&target, depth + 1)
+            };
+            match verdict::of(&rule.expr) {
+                Verdict::None => {}
+                Verdict::End(end) => return Some(end),
+                Verdict::Return => return None,
+                Verdict::Jump(target) => match below(target) {
+                    None => {}
+                    end => return end,
+                },
+                Verdict::Goto(target) => return below(target),
+            }
+        }
+        None
+    }
+
+    /// Whether a table belongs to a running program, so that the kernel lets nobody else change it. firewalld does that.
+    pub(super) fn is_owned(&self, chain: &Chain) -> bool {
+        let mut tables = self.nftables.iter().filter_map(|entry| entry.table.as_ref());
+        tables.any(|table| {
+            table.family == chain.family
+                && table.name == chain.table
+                && match &table.flags {
+                    Value::String(flag) => flag == OWNER,
+                    Value::Array(flags) => flags.iter().any(|flag| flag == OWNER),
+                    _ => false,
+                }
+        })
+    }
+
+    /// The chains that have rules with a tag, each with how many.
+    pub(super) fn count_tagged(&self, tag: &str) -> BTreeMap<Chain, usize> {
+        let mut counts = BTreeMap::new();
+        for rule in self.tagged(tag) {
+            *counts.entry(rule.chain()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether an IPv4 table has so many rules, one of them with this comment.
+    pub(super) fn has_rules(&self, table: &str, count: usize, comment: &str) -> bool {
+        let rules = || self.rules().filter(|rule| rule.family == "ip" && rule.table == table);
+        rules().count() == count && rules().any(|rule| rule.comment.as_deref() == Some(comment))
     }
 
     pub(super) fn tagged(&self, tag: &str) -> impl Iterator<Item = &Rule> {
@@ -150,7 +227,8 @@ mod tests {
     #[test]
     fn only_chains_of_others_that_drop_forwarded_packets_of_ours_are_found() {
         let listing = Listing::parse(DOCKER.as_bytes()).unwrap();
-        assert_eq!(listing.forward_drops(), [chain("FORWARD")]);
+        assert_eq!(listing.refusing("forward"), [chain("FORWARD")]);
+        assert_eq!(listing.refusing("input"), [chain("INPUT")]);
     }
 
     #[test]

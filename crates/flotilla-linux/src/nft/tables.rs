@@ -4,6 +4,7 @@
 //! makes it again with its rules. nft applies a text as a whole or not at all.
 
 use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -21,13 +22,11 @@ pub struct HostRules {
     /// Where the services are. No packet for it is to leave the cluster: one that does has not been translated yet, and
     /// somebody else would answer it.
     pub service_subnet: Ipv4Net,
-    /// The bridge's own address.
-    pub gateway: Ipv4Addr,
-    /// The host's name server on its loopback link, which then answers at the gateway.
-    ///
-    /// For that the kernel has to let such packets pass: `net/ipv4/conf/BRIDGE/route_localnet` is 1. A server that
-    /// listens on the loopback link alone, as systemd-resolved does, still does not hear them.
-    pub loopback_resolver: Option<Ipv4Addr>,
+    /// Addresses that nodes ask for names, each with the server of the host's that answers there at present. A server on
+    /// the loopback link works only if `net/ipv4/conf/BRIDGE/route_localnet` is 1.
+    pub name_servers: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// Addresses that stand for name servers and are nobody's: what is not led to a server must not leave the host.
+    pub name_server_range: Ipv4Net,
 }
 
 /// What a node does with the packets of its pods.
@@ -39,12 +38,32 @@ pub struct NodeRules {
     pub no_masquerade: Vec<Ipv4Net>,
 }
 
-/// The host's table of a cluster: the way out, what must not take it, and the way to the host's name server.
+/// The host's table of a cluster: the way out, the way in and who must not take it, the way to the host's name servers.
 ///
-/// It has no chain that accepts forwarded packets, because it would have no effect: what no table drops is accepted
-/// anyway, and what another table drops is dropped ([`super::Nft::accept_in`]).
+/// No chain of it can overrule those of others: what another table drops is dropped ([`super::Nft::let_pass`]).
+///
+/// One rule has a comment that follows from the text of all, by which [`super::Nft::has_host_table`] sees whether the
+/// kernel has these rules or others.
 pub fn host_table(rules: &HostRules) -> String {
-    let HostRules { table, bridge, subnet, pod_subnet, service_subnet, gateway, loopback_resolver } = rules;
+    write_host_table(rules, &fingerprint(rules))
+}
+
+/// What the comment of a rule in [`host_table`] says. It may differ between builds of Flotilla: then the table is
+/// written again, which does no harm.
+pub(super) fn fingerprint(rules: &HostRules) -> String {
+    let mut hasher = DefaultHasher::new();
+    write_host_table(rules, "").hash(&mut hasher);
+    format!("rules {:016x}", hasher.finish())
+}
+
+/// How many rules the text of a table has.
+pub(super) fn count_rules(text: &str) -> usize {
+    let inside = text.lines().filter_map(|line| line.strip_prefix("        "));
+    inside.filter(|line| !line.starts_with("type ")).count()
+}
+
+fn write_host_table(rules: &HostRules, fingerprint: &str) -> String {
+    let HostRules { table, bridge, subnet, pod_subnet, name_servers, .. } = rules;
     replaced(table, |text| {
         writeln!(text, "    chain postrouting {{")?;
         writeln!(text, "        type nat hook postrouting priority srcnat; policy accept;")?;
@@ -52,26 +71,49 @@ pub fn host_table(rules: &HostRules) -> String {
             writeln!(text, "        ip saddr {source} oifname != \"{bridge}\" masquerade")?;
         }
         writeln!(text, "    }}")?;
-        writeln!(text, "    chain forward {{")?;
-        writeln!(text, "        type filter hook forward priority filter; policy accept;")?;
-        let services = service_subnet.trunc();
-        writeln!(
-            text,
-            "        iifname \"{bridge}\" ip daddr {services} reject with icmp type admin-prohibited"
-        )?;
-        writeln!(text, "    }}")?;
-        let Some(resolver) = loopback_resolver else { return Ok(()) };
-        write_loopback_guard(text, bridge)?;
+        write_forward_chain(text, rules, fingerprint)?;
+        if name_servers.is_empty() {
+            return Ok(());
+        }
+        if name_servers.iter().any(|(_, server)| server.is_loopback()) {
+            write_loopback_guard(text, bridge)?;
+        }
         writeln!(text, "    chain prerouting {{")?;
         writeln!(text, "        type nat hook prerouting priority dstnat; policy accept;")?;
-        for protocol in ["udp", "tcp"] {
-            writeln!(
-                text,
-                "        iifname \"{bridge}\" ip daddr {gateway} {protocol} dport 53 dnat to {resolver}"
-            )?;
+        for (asked, server) in name_servers {
+            for protocol in ["udp", "tcp"] {
+                writeln!(
+                    text,
+                    "        iifname \"{bridge}\" ip daddr {asked} {protocol} dport 53 dnat to {server}"
+                )?;
+            }
         }
         writeln!(text, "    }}")
     })
+}
+
+fn write_forward_chain(text: &mut String, rules: &HostRules, fingerprint: &str) -> fmt::Result {
+    let HostRules { bridge, service_subnet, name_server_range, .. } = rules;
+    writeln!(text, "    chain forward {{")?;
+    writeln!(text, "        type filter hook forward priority filter; policy accept;")?;
+    // Before anything is accepted: the answer to a SYN belongs to an established connection. Many VPNs lose the
+    // messages by which hosts would learn that their packets are too large.
+    for side in ["iifname", "oifname"] {
+        writeln!(text, "        {side} \"{bridge}\" tcp flags syn tcp option maxseg size set rt mtu")?;
+    }
+    writeln!(text, "        ct state established,related accept comment \"{fingerprint}\"")?;
+    // Led by rules of ours: to a name server, or by a port of the host to a node.
+    writeln!(text, "        ct status dnat accept")?;
+    for range in [service_subnet, name_server_range] {
+        let range = range.trunc();
+        writeln!(
+            text,
+            "        iifname \"{bridge}\" ip daddr {range} reject with icmp type admin-prohibited"
+        )?;
+    }
+    // The host forwards because the cluster needs a way out: that is no way in for the host's neighbours.
+    writeln!(text, "        iifname != \"{bridge}\" oifname \"{bridge}\" drop")?;
+    writeln!(text, "    }}")
 }
 
 /// A node's table: pods leave the cluster by the node's address.
@@ -124,21 +166,24 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn host_rules(loopback_resolver: Option<Ipv4Addr>) -> HostRules {
+    fn host_rules(name_server: Option<Ipv4Addr>) -> HostRules {
         HostRules {
             table: "flotilla-demo".to_owned(),
             bridge: "fl-demo".to_owned(),
             subnet: net("10.89.0.1/24"),
             pod_subnet: net("10.244.0.0/16"),
             service_subnet: net("10.96.0.0/12"),
-            gateway: Ipv4Addr::new(10, 89, 0, 1),
-            loopback_resolver,
+            name_servers: name_server
+                .map(|server| (Ipv4Addr::new(10, 89, 0, 1), server))
+                .into_iter()
+                .collect(),
+            name_server_range: net("169.254.53.0/24"),
         }
     }
 
     #[test]
     fn the_host_masquerades_what_leaves_the_bridge() {
-        insta::assert_snapshot!(host_table(&host_rules(None)), @r#"
+        insta::assert_snapshot!(write_host_table(&host_rules(None), "rules"), @r#"
         table ip flotilla-demo
         delete table ip flotilla-demo
         table ip flotilla-demo {
@@ -149,7 +194,13 @@ mod tests {
             }
             chain forward {
                 type filter hook forward priority filter; policy accept;
+                iifname "fl-demo" tcp flags syn tcp option maxseg size set rt mtu
+                oifname "fl-demo" tcp flags syn tcp option maxseg size set rt mtu
+                ct state established,related accept comment "rules"
+                ct status dnat accept
                 iifname "fl-demo" ip daddr 10.96.0.0/12 reject with icmp type admin-prohibited
+                iifname "fl-demo" ip daddr 169.254.53.0/24 reject with icmp type admin-prohibited
+                iifname != "fl-demo" oifname "fl-demo" drop
             }
         }
         "#);
@@ -157,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_resolver_on_the_loopback_link_is_reached_at_the_gateway_alone() {
-        insta::assert_snapshot!(host_table(&host_rules(Some(Ipv4Addr::LOCALHOST))), @r#"
+        insta::assert_snapshot!(write_host_table(&host_rules(Some(Ipv4Addr::LOCALHOST)), "rules"), @r#"
         table ip flotilla-demo
         delete table ip flotilla-demo
         table ip flotilla-demo {
@@ -168,7 +219,13 @@ mod tests {
             }
             chain forward {
                 type filter hook forward priority filter; policy accept;
+                iifname "fl-demo" tcp flags syn tcp option maxseg size set rt mtu
+                oifname "fl-demo" tcp flags syn tcp option maxseg size set rt mtu
+                ct state established,related accept comment "rules"
+                ct status dnat accept
                 iifname "fl-demo" ip daddr 10.96.0.0/12 reject with icmp type admin-prohibited
+                iifname "fl-demo" ip daddr 169.254.53.0/24 reject with icmp type admin-prohibited
+                iifname != "fl-demo" oifname "fl-demo" drop
             }
             chain guard {
                 type filter hook prerouting priority raw; policy accept;
@@ -182,6 +239,15 @@ mod tests {
             }
         }
         "#);
+    }
+
+    #[test]
+    fn the_fingerprint_follows_from_the_rules() {
+        let (one, two) = (host_rules(None), host_rules(Some(Ipv4Addr::LOCALHOST)));
+        assert_eq!(fingerprint(&one), fingerprint(&one.clone()));
+        assert_ne!(fingerprint(&one), fingerprint(&two));
+        assert!(host_table(&one).contains(&fingerprint(&one)));
+        assert_eq!(count_rules(&host_table(&one)), 9);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 
 mod support;
 
+mod firewalls;
 mod links;
+mod lookup;
 mod packets;
 mod rules;
+mod world;

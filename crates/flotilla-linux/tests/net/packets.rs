@@ -4,14 +4,14 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use flotilla_linux::net::{Net, Veth};
-use flotilla_linux::nft::{Forward, Forwards, HostRules, forward_table, host_table};
+use flotilla_linux::nft::{Forward, Forwards, HostRules, Pass, forward_table, host_table};
 use flotilla_linux::sysctl;
 use ipnet::Ipv4Net;
 
 use crate::support::{Node, sender, socket, with_nft};
 
 /// Makes a bridge and a node on it, and tells both apart from others by a letter.
-fn node_on_bridge(host: &Net, letter: &str, gateway: Ipv4Net, address: Ipv4Net) -> Node {
+pub(crate) fn node_on_bridge(host: &Net, letter: &str, gateway: Ipv4Net, address: Ipv4Net) -> Node {
     let (bridge, cable) = (format!("fl-{letter}"), format!("fl-{letter}-{}", address.addr().octets()[3]));
     host.ensure_bridge(&bridge, "flotilla/test", gateway, 1500).unwrap();
     let node = Node::start();
@@ -27,23 +27,25 @@ fn node_on_bridge(host: &Net, letter: &str, gateway: Ipv4Net, address: Ipv4Net) 
     node
 }
 
-fn net(text: &str) -> Ipv4Net {
+pub(crate) fn net(text: &str) -> Ipv4Net {
     text.parse().unwrap()
 }
 
-fn rules(loopback_resolver: Option<Ipv4Addr>) -> HostRules {
+pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
+
+pub(crate) fn rules(name_server: Option<Ipv4Addr>) -> HostRules {
     HostRules {
         table: "flotilla-a".to_owned(),
         bridge: "fl-a".to_owned(),
         subnet: net("10.89.0.0/24"),
         pod_subnet: net("10.244.0.0/16"),
         service_subnet: net("10.96.0.0/12"),
-        gateway: Ipv4Addr::new(10, 89, 0, 1),
-        loopback_resolver,
+        name_servers: name_server.map(|server| (GATEWAY, server)).into_iter().collect(),
+        name_server_range: net("169.254.53.0/24"),
     }
 }
 
-fn hears_nothing(socket: &UdpSocket) -> bool {
+pub(crate) fn hears_nothing(socket: &UdpSocket) -> bool {
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let heard = socket.recv_from(&mut [0; 8]).is_ok();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -73,9 +75,7 @@ fn a_node_leaves_through_a_host_that_drops_by_the_host_s_address() {
             .unwrap();
         speak();
         assert!(hears_nothing(&listener));
-        for chain in nft.list_forward_drops().unwrap() {
-            nft.accept_in(&chain, "fl-a", "flotilla/a").unwrap();
-        }
+        nft.let_pass(&Pass { bridge: "fl-a", tag: "flotilla/a", name_server_on_host: false }).unwrap();
         speak();
         let from = sender(&listener);
         listener.send_to(b"hello", from).unwrap();
@@ -104,7 +104,7 @@ fn a_name_server_on_the_loopback_link_answers_at_the_gateway() {
 }
 
 /// The host's port 4000 of an address, as that of the node 10.89.0.2.
-fn forwards(address: [u8; 4]) -> Forwards {
+pub(crate) fn forwards(address: [u8; 4]) -> Forwards {
     let forward = Forward {
         address: address.into(),
         port: 4000,
@@ -122,7 +122,7 @@ fn forwards(address: [u8; 4]) -> Forwards {
 
 /// Whether what a client says to an address is heard by the listener as from `seen_as`, and the answer comes back as if
 /// from that address.
-fn is_answered(client: &UdpSocket, address: &str, listener: &UdpSocket, seen_as: [u8; 4]) -> bool {
+pub(crate) fn is_answered(client: &UdpSocket, address: &str, listener: &UdpSocket, seen_as: [u8; 4]) -> bool {
     client.send_to(b"hello", address).unwrap();
     let from = sender(listener);
     listener.send_to(b"hello", from).unwrap();

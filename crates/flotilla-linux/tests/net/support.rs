@@ -56,7 +56,7 @@ impl Node {
     }
 
     /// Does something in its namespace, in a thread of its own.
-    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let pid = self.1.pid();
         std::thread::scope(|scope| {
             let working = scope.spawn(move || {

@@ -122,8 +122,11 @@ impl Driver for FakeDriver {
         let call = self.calls.begin(format!("subnets-in-use {except}")).await?;
         let networks = self.host().networks.clone().into_iter().filter(|(cluster, _)| cluster != except);
         call.end()?;
-        let used = networks
-            .map(|(cluster, Network { range, .. })| Subnet { range, user: format!("the cluster {cluster}") });
+        let used = networks.map(|(cluster, Network { range, .. })| Subnet {
+            range,
+            user: format!("the cluster {cluster}"),
+            before_main: false,
+        });
         Ok(used.collect())
     }
 

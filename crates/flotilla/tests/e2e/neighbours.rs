@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::lab::{self, Cluster, PATIENCE};
 
-/// The firewall of a host with Docker, and another one beside it. Neither lets anything through that it does not know.
+/// The firewall of a host with Docker, and another one beside it, which refuses by its last rules as RHEL's does. Neither
+/// lets anything through that it does not know.
 const FIREWALL: &str = "
 table ip filter {
     chain DOCKER-USER { ip saddr 203.0.113.9 drop; return; }
@@ -23,22 +24,24 @@ table ip filter {
 }
 table inet guard {
     chain forward {
-        type filter hook forward priority 10; policy drop;
+        type filter hook forward priority 10; policy accept;
         ct state established,related accept
         tcp dport 22 accept
+        reject with icmpx admin-prohibited
+    }
+    chain input {
+        type filter hook input priority 10; policy accept;
+        ct state established,related accept
+        iifname lo accept
+        reject with icmpx admin-prohibited
     }
 }
 ";
 
 /// Answers one name of the world.
-const COREFILE: &str = "
-.:53 {
-    bind 127.0.0.1
-    hosts {
-        192.0.2.7 answer.test
-    }
+fn corefile(address: &str, name: &str) -> String {
+    format!(".:53 {{\n    bind {address}\n    hosts {{\n        192.0.2.7 {name}\n    }}\n}}\n")
 }
-";
 
 /// A host in namespaces, and a server in the world outside of it. Gone when dropped.
 struct World {
@@ -80,13 +83,19 @@ impl World {
         run_in(self.host.id(), script)
     }
 
-    /// A name server on the host's loopback link: the bundle's own `CoreDNS`.
-    fn start_name_server(&mut self) {
-        fs::write(self.path("Corefile"), COREFILE).unwrap();
+    /// What the host's resolv.conf says from now on, as after a change of network.
+    fn set_resolv_conf(&self, text: &str) {
+        fs::write(self.path("resolv.conf"), text).unwrap();
+    }
+
+    /// A name server that knows one name, in the namespaces of a process: the bundle's own `CoreDNS`.
+    fn start_name_server(&mut self, process: u32, address: &str, name: &str) {
+        let file = self.path(name);
+        fs::write(&file, corefile(address, name)).unwrap();
         let script =
             "exec $(ls $ROOT/../store/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/coredns)";
-        let script = format!("{script} -conf {}", self.path("Corefile").display());
-        let server = shell_in(self.host.id(), &script).stdout(Stdio::null()).spawn().unwrap();
+        let script = format!("{script} -conf {}", file.display());
+        let server = shell_in(process, &script).stdout(Stdio::null()).spawn().unwrap();
         self.programs.push(server);
     }
 
@@ -175,9 +184,9 @@ fn in_pod(cluster: &Cluster, command: &[&str]) -> String {
 fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
     let mut world = World::new("nameserver 127.0.0.1\n");
     world.load_firewall();
-    world.start_name_server();
+    world.start_name_server(world.host.id(), "127.0.0.1", "answer.test");
     let rules = world.rules();
-    assert_eq!(rules.matches("policy drop").count(), 2, "{rules}");
+    assert_eq!(rules.matches("policy drop").count(), 1, "{rules}");
     let cluster = world.start("tf-neighbours");
 
     // Not by wget's own -T, at which a static busybox crashes.
@@ -191,6 +200,22 @@ fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loo
     assert!(blocked.is_err(), "nothing was in the way: {blocked:?}");
     cluster.start(&[]);
     in_pod(&cluster, &fetch);
+    assert!(cluster.start(&[]).contains("nothing to do"));
+
+    // Their rules let packets pass to and from the bridge: that others do not get in is our own table's doing.
+    let address = cluster.succeed(&["ip"]).trim().to_owned();
+    let knock = format!("exec 3<>/dev/tcp/{address}/6443");
+    run_in(world.outside.id(), &format!("ip route add {address} via 192.0.2.2"));
+    world.on_host(&format!("bash -c '{knock}'"));
+    let got_in =
+        run_in(world.outside.id(), &format!("timeout 3 bash -c '{knock}' 2>&1 && echo in || echo out"));
+    assert!(got_in.ends_with("out\n"), "{got_in}");
+
+    // Another network, with a name server of its own.
+    world.start_name_server(world.outside.id(), "192.0.2.1", "roaming.test");
+    world.set_resolv_conf("nameserver 192.0.2.1\n");
+    cluster.start(&[]);
+    assert!(in_pod(&cluster, &["nslookup", "roaming.test"]).contains("192.0.2.7"));
     assert!(cluster.start(&[]).contains("nothing to do"));
 
     cluster.succeed(&["delete"]);

@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::disk;
-use flotilla_linux::net::{Net, NetError, RouteInfo};
+use flotilla_linux::net::{Net, NetError, UsedRange};
+use flotilla_linux::nft::Refusals;
 use flotilla_linux::process::host_size;
 use flotilla_linux::resolver::{ResolverError, Upstream};
 use flotilla_linux::sysctl;
+use flotilla_linux::trial::{Trial, TrialError, try_folder};
 use rustix::fs::{FsWord, statfs};
 use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities, capability_is_in_bounding_set};
 
 use super::filter;
+use crate::native::network;
 
 /// `OVERLAYFS_SUPER_MAGIC` of statfs(2).
 const OVERLAY_MAGIC: FsWord = 0x794c_7630;
@@ -40,6 +43,8 @@ pub(super) struct Facts {
     /// The kernel has the overlay file system, or a module with it that comes when it is used.
     pub(super) overlay: bool,
     pub(super) home_on_overlay: bool,
+    /// What came of trying there what machines need; none where only root can try.
+    pub(super) home_trial: Option<Result<Trial, TrialError>>,
     pub(super) inotify_instances: Setting,
     pub(super) forwarding: Setting,
     /// How many files a process may open at most; none: as many as it likes.
@@ -54,7 +59,9 @@ pub(super) struct Facts {
     pub(super) nf_tables: Option<bool>,
     pub(super) firewalld: Option<bool>,
     pub(super) legacy_filter: Option<bool>,
-    pub(super) routes: Result<Vec<RouteInfo>, NetError>,
+    /// Chains of others that refuse what they do not know; none where nobody can ask for them: not root, or no nft.
+    pub(super) refusals: Option<Refusals>,
+    pub(super) ranges: Result<Vec<UsedRange>, NetError>,
     pub(super) name_server: Result<Upstream, ResolverError>,
 }
 
@@ -88,6 +95,7 @@ impl Facts {
             overlay: lists_filesystem(&text("/proc/filesystems"), "overlay")
                 || has_module(&release, "overlay"),
             home_on_overlay: is_on_overlay(home),
+            home_trial: root.then(|| try_home(home)),
             inotify_instances: Setting::read("fs/inotify/max_user_instances"),
             forwarding: Setting::read("net/ipv4/ip_forward"),
             open_files: getrlimit(Resource::Nofile).maximum,
@@ -99,7 +107,8 @@ impl Facts {
             nf_tables: filter::has_nf_tables(),
             firewalld: filter::has_table("firewalld"),
             legacy_filter: has_legacy_filter(),
-            routes: Net::here().and_then(|net| net.routes()),
+            refusals: root.then(|| refusals(home)).flatten(),
+            ranges: Net::here().and_then(|net| net.used_ranges()),
             name_server: Upstream::read(),
             release,
         }
@@ -171,6 +180,17 @@ fn lists_module(list: &str, name: &str) -> bool {
 fn is_on_overlay(folder: &Path) -> bool {
     let stat = folder.ancestors().find_map(|path| statfs(path).ok());
     stat.is_some_and(|stat| stat.f_type == OVERLAY_MAGIC)
+}
+
+/// Tries the folder, or the nearest one above it that is there.
+fn try_home(home: &Path) -> Result<Trial, TrialError> {
+    let folder = disk::nearest_existing(home).map_err(|source| TrialError::Write { source })?;
+    try_folder(folder)
+}
+
+/// By the nft of any bundle, or the host's.
+fn refusals(home: &Path) -> Option<Refusals> {
+    network::first_nft(network::bundles(home)).refusals().ok()
 }
 
 /// The bytes that programs can still get, by the text of `/proc/meminfo`.

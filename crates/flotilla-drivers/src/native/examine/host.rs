@@ -1,6 +1,7 @@
 //! The kernel and what it lets us do.
 
 use flotilla_engine::port::Finding;
+use flotilla_linux::trial::{Trial, TrialError};
 use rustix::thread::CapabilitySet;
 
 use super::Check;
@@ -123,17 +124,43 @@ pub(super) fn overlay(facts: &Facts) -> Finding {
     }
 }
 
+pub(super) fn state_folder_is_writable(facts: &Facts) -> Finding {
+    const CHECK: Check = Check::new("HOST_READ_ONLY_HOME", 37);
+    let home = facts.home.display();
+    match &facts.home_trial {
+        Some(Err(TrialError::Write { source })) => CHECK.fatal(
+            format!("writing: nothing can be written to {home}: {source}"),
+            "make that file system writable, or set FLOTILLA_HOME to a folder on another one",
+        ),
+        Some(_) => CHECK.good(format!("writing: {home} is writable")),
+        None => CHECK.good(format!("writing: root will try {home}")),
+    }
+}
+
 pub(super) fn state_folder(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_OVERLAY_HOME", 36);
     let home = facts.home.display();
     if facts.home_on_overlay {
         // An overlay cannot be the upper layer of another.
-        CHECK.fatal(
+        return CHECK.fatal(
             format!("state folder: {home} is on an overlay, and nodes' file systems cannot be made on one"),
             "set FLOTILLA_HOME to a folder on a disk or a volume",
-        )
-    } else {
-        CHECK.good(format!("state folder: {home}"))
+        );
+    }
+    match &facts.home_trial {
+        // A kernel without overlays is told of already.
+        Some(Err(TrialError::Overlay { source })) if facts.overlay => CHECK.fatal(
+            format!(
+                "state folder: {home} is on a file system that cannot be the upper layer of an overlay, like NFS, \
+                 eCryptfs or an older ZFS: {source}"
+            ),
+            "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+        ),
+        Some(Ok(Trial { hard_links: false })) => CHECK.warning(
+            format!("state folder: {home} is on a file system without hard links, so every node copies all images"),
+            "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+        ),
+        _ => CHECK.good(format!("state folder: {home}")),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The way of packets: between nodes, to the world, and past the host's firewall.
 
 use flotilla_engine::port::Finding;
-use flotilla_linux::net::RouteInfo;
-use flotilla_linux::resolver::Upstream;
+use flotilla_linux::net::UsedRange;
+use flotilla_linux::nft::{Chain, Refusals};
+use flotilla_linux::resolver::{NoServer, Upstream};
 use flotilla_spec::NetworkSpec;
 use ipnet::Ipv4Net;
 
@@ -54,61 +55,131 @@ pub(super) fn legacy_iptables(facts: &Facts) -> Finding {
 
 pub(super) fn firewalld(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_FIREWALLD", 71);
-    match facts.firewalld {
-        Some(false) => CHECK.good("firewalld: no rules"),
-        // It refuses by rules, not by a chain's policy, so `start` does not see it and makes no way through.
-        Some(true) => CHECK.warning(
-            "firewalld: rules are in force; if they refuse forwarded packets, nodes reach nothing outside",
-            "trust the cluster's two ranges: `firewall-cmd --zone=trusted --add-source=RANGE`",
+    let is_closed = |refusals: &Refusals| refusals.owned.iter().any(|chain| chain.table == "firewalld");
+    match (facts.firewalld, &facts.refusals) {
+        (Some(false), _) => CHECK.good("firewalld: no rules"),
+        (Some(true), Some(refusals)) if !is_closed(refusals) => CHECK
+            .good("firewalld: `start` lets packets of clusters pass, again after each reload of firewalld"),
+        // Its table belongs to it alone, or nobody could look.
+        (Some(true), _) => CHECK.warning(
+            "firewalld: it keeps its rules to itself, so `start` may not let packets of clusters pass",
+            format!("trust the cluster's ranges: `{}`", trust(facts)),
         ),
-        None => CHECK.warning("firewalld: only root can see its rules", ASK_AS_ROOT),
+        (None, _) => CHECK.warning("firewalld: only root can see its rules", ASK_AS_ROOT),
     }
+}
+
+/// Chains that refuse what is for the host itself. `start` opens them for questions for names and for nothing else: what
+/// else nodes may do is the person's to decide.
+pub(super) fn firewall(facts: &Facts) -> Finding {
+    const CHECK: Check = Check::new("IF_FIREWALL", 71);
+    let Some(refusals) = &facts.refusals else {
+        return if facts.root {
+            CHECK.good("firewall: there is no nft yet to look with; `start` looks with its bundle's")
+        } else {
+            CHECK.warning("firewall: only root can see its rules", ASK_AS_ROOT)
+        };
+    };
+    let placed = |chain: &Chain| format!("{} {} {}", chain.family, chain.table, chain.name);
+    match refusals.input.first() {
+        Some(chain) => CHECK.warning(
+            format!(
+                "firewall: {} refuses packets for this host, so nodes and pods reach no program of it but its name \
+                 server",
+                placed(chain)
+            ),
+            format!(
+                "if they are to, let them in: `nft insert rule {} iifname \"flo*\" accept` until it is loaded again, for \
+                 good `ufw allow in on flo+` or what your firewall has for it",
+                placed(chain)
+            ),
+        ),
+        None if refusals.forward.is_empty() => CHECK.good("firewall: nothing is refused"),
+        None => {
+            let chains: Vec<_> = refusals.forward.iter().map(placed).collect();
+            CHECK.good(format!("firewall: `start` lets packets of clusters pass {}", chains.join(", ")))
+        }
+    }
+}
+
+/// What makes firewalld trust the ranges that a new cluster gets.
+fn trust(facts: &Facts) -> String {
+    let used: Vec<_> = facts.ranges.iter().flatten().map(|range| range.dst).collect();
+    let spec = NetworkSpec::default();
+    let ranges = [spec.choose_subnet(&used), spec.choose_pod_subnet(&used)];
+    let sources = ranges.into_iter().flatten().map(|range| format!(" --add-source={range}"));
+    format!("firewall-cmd --zone=trusted{}", sources.collect::<String>())
 }
 
 pub(super) fn subnets(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_SUBNETS_TAKEN", 71);
-    let routes = match &facts.routes {
-        Ok(routes) => routes,
+    let ranges = match &facts.ranges {
+        Ok(ranges) => ranges,
         Err(error) => return CHECK.warning(format!("subnets: {error}"), GIVE_RANGES),
     };
-    let used: Vec<_> = routes.iter().map(|route| route.dst).collect();
+    if let Some(all) = ranges.iter().find(|range| range.before_main && range.dst.prefix_len() == 0) {
+        return CHECK.warning(
+            format!("subnets: all packets of this host leave {}, those for nodes, too", by(all)),
+            "have the host's own networks excepted (Tailscale: `tailscale set --exit-node-allow-lan-access`), or put a \
+             cluster's ranges first: `ip rule add to RANGE lookup main priority 100`",
+        );
+    }
+    let used: Vec<_> = ranges.iter().map(|range| range.dst).collect();
     let spec = NetworkSpec::default();
     let nodes = |used: &[Ipv4Net]| spec.choose_subnet(used);
     let pods = |used: &[Ipv4Net]| spec.choose_pod_subnet(used);
+    let services = spec.service_subnet;
     match (nodes(&used), pods(&used)) {
-        (Some(nodes), Some(pods)) => {
-            CHECK.good(format!("subnets: {nodes} is free for nodes, {pods} for pods"))
-        }
-        (None, _) => CHECK.warning(taken("nodes", routes, |route| nodes(&[route]).is_none()), GIVE_RANGES),
-        (_, None) => CHECK.warning(taken("pods", routes, |route| pods(&[route]).is_none()), GIVE_RANGES),
+        (None, _) => CHECK.warning(taken("nodes", ranges, |range| nodes(&[range]).is_none()), GIVE_RANGES),
+        (_, None) => CHECK.warning(taken("pods", ranges, |range| pods(&[range]).is_none()), GIVE_RANGES),
+        (Some(nodes), Some(pods)) => match ranges.iter().find(|range| services.contains(&range.dst)) {
+            Some(range) => CHECK.warning(
+                format!(
+                    "subnets: {services} for services overlaps {}, which is routed {}",
+                    range.dst,
+                    by(range)
+                ),
+                "give services another range with --service-cluster-ip-range",
+            ),
+            None => CHECK.good(format!("subnets: {nodes} is free for nodes, {pods} for pods")),
+        },
     }
 }
 
 pub(super) fn name_server(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_NO_NAME_SERVER", 75);
+    let none = |why: &str, cure: &str| {
+        CHECK.warning(format!("name server: {why}, so nodes resolve only the cluster's names"), cure)
+    };
     match &facts.name_server {
         Ok(Upstream::Servers(servers)) => {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
             CHECK.good(format!("name server: {}", servers.join(", ")))
         }
-        Ok(Upstream::ViaGateway(server)) => {
-            CHECK.good(format!("name server: {server}, by way of the gateway"))
-        }
-        Ok(Upstream::None) => CHECK.warning(
-            "name server: none with an IPv4 address, so nodes resolve only the cluster's names",
-            "name one in /etc/resolv.conf",
+        Ok(Upstream::Loopback(server)) => CHECK.good(format!("name server: {server} of this host")),
+        Ok(Upstream::None(NoServer::Unnamed)) => none("this host has none", "name one in /etc/resolv.conf"),
+        Ok(Upstream::None(NoServer::OnlyIpv6)) => none(
+            "all have IPv6 addresses, which nodes cannot reach",
+            "name one with an IPv4 address in /etc/resolv.conf",
+        ),
+        Ok(Upstream::None(NoServer::BehindSystemd)) => none(
+            "systemd-resolved answers this host alone and asks no server with an IPv4 address",
+            "give it one: `resolvectl dns LINK ADDRESS`",
         ),
         Err(error) => CHECK.warning(format!("name server: {error}"), "make that file readable"),
     }
 }
 
+fn by(range: &UsedRange) -> String {
+    range.link.as_ref().map_or_else(|| "nowhere".to_owned(), |link| format!("by {link}"))
+}
+
 /// Says that nothing is free, and which route alone is the reason, as that of a VPN may be.
-fn taken(whose: &str, routes: &[RouteInfo], takes_all: impl Fn(Ipv4Net) -> bool) -> String {
-    match routes.iter().find(|route| takes_all(route.dst)) {
-        Some(RouteInfo { dst, link: Some(link), .. }) => {
-            format!("subnets: none is free for {whose}, since {dst} is routed by {link}")
+fn taken(whose: &str, ranges: &[UsedRange], takes_all: impl Fn(Ipv4Net) -> bool) -> String {
+    match ranges.iter().find(|range| takes_all(range.dst)) {
+        Some(range) => {
+            format!("subnets: none is free for {whose}, since {} is routed {}", range.dst, by(range))
         }
-        Some(RouteInfo { dst, .. }) => format!("subnets: none is free for {whose}, since {dst} is routed"),
         None => format!("subnets: none is free for {whose}, all are in use"),
     }
 }

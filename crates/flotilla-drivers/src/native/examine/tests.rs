@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 
-use flotilla_linux::net::{NetError, RouteInfo};
-use flotilla_linux::resolver::Upstream;
+use flotilla_linux::net::{NetError, UsedRange};
+use flotilla_linux::nft::{Chain, Refusals};
+use flotilla_linux::resolver::{NoServer, Upstream};
+use flotilla_linux::trial::{Trial, TrialError};
 use rustix::thread::CapabilitySet;
 
 use super::facts::{Cgroups, NAMESPACES, Setting};
@@ -24,6 +26,7 @@ fn well() -> Facts {
         cgroups: Cgroups::V2(words("cpuset cpu io memory pids")),
         overlay: true,
         home_on_overlay: false,
+        home_trial: Some(Ok(Trial { hard_links: true })),
         inotify_instances: Setting { value: 8192, writable: true },
         forwarding: Setting { value: 1, writable: true },
         open_files: Some(1_048_576),
@@ -35,7 +38,8 @@ fn well() -> Facts {
         nf_tables: Some(true),
         firewalld: Some(false),
         legacy_filter: Some(false),
-        routes: Ok(vec![route("0.0.0.0/0", "eth0"), route("192.168.1.0/24", "eth0")]),
+        refusals: Some(Refusals::default()),
+        ranges: Ok(vec![route("192.168.1.0/24", "eth0")]),
         name_server: Ok(Upstream::Servers(vec!["192.168.1.1".parse().unwrap(), "9.9.9.9".parse().unwrap()])),
     }
 }
@@ -44,8 +48,12 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn route(dst: &str, link: &str) -> RouteInfo {
-    RouteInfo { dst: dst.parse().unwrap(), via: None, link: Some(link.to_owned()) }
+fn route(dst: &str, link: &str) -> UsedRange {
+    UsedRange { dst: dst.parse().unwrap(), link: Some(link.to_owned()), before_main: false }
+}
+
+fn chain(family: &str, table: &str, name: &str) -> Chain {
+    Chain { family: family.to_owned(), table: table.to_owned(), name: name.to_owned() }
 }
 
 /// What is said about a host that is well but for something.
@@ -85,6 +93,7 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     namespaces: mnt, pid, net, uts, ipc, cgroup
     cgroups: v2, with cpu, cpuset, memory, pids
     overlay: the kernel has it
+    writing: /root/.flotilla is writable
     state folder: /root/.flotilla
     inotify: 8192 instances for each user
     open files: up to 1048576 for each process
@@ -97,6 +106,7 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     packet filter: nf_tables
     legacy iptables: no rules
     firewalld: no rules
+    firewall: nothing is refused
     subnets: 10.213.0.0/24 is free for nodes, 10.244.0.0/16 for pods
     name server: 192.168.1.1, 9.9.9.9
     ");
@@ -206,6 +216,28 @@ fn nodes_cannot_be_kept_on_an_overlay() {
 }
 
 #[test]
+fn what_the_state_folder_cannot_do_is_told_by_trying() {
+    let tried = |trial| said(|host| host.home_trial = Some(trial));
+    let write = TrialError::Write { source: io::ErrorKind::ReadOnlyFilesystem.into() };
+    insta::assert_snapshot!(tried(Err(write)), @r"
+    Fatal HOST_READ_ONLY_HOME 37
+    writing: nothing can be written to /root/.flotilla: read-only filesystem or storage medium
+    -> make that file system writable, or set FLOTILLA_HOME to a folder on another one
+    ");
+    let overlay = TrialError::Overlay { source: io::ErrorKind::InvalidInput.into() };
+    insta::assert_snapshot!(tried(Err(overlay)), @r"
+    Fatal HOST_OVERLAY_HOME 36
+    state folder: /root/.flotilla is on a file system that cannot be the upper layer of an overlay, like NFS, eCryptfs or an older ZFS: invalid input parameter
+    -> set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    ");
+    insta::assert_snapshot!(tried(Ok(Trial { hard_links: false })), @r"
+    Warning HOST_OVERLAY_HOME 36
+    state folder: /root/.flotilla is on a file system without hard links, so every node copies all images
+    -> set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    ");
+}
+
+#[test]
 fn settings_that_start_raises_are_no_trouble_unless_they_cannot_be_raised() {
     let low = |writable| {
         move |host: &mut Facts| {
@@ -305,17 +337,57 @@ fn firewalls_of_others_are_pointed_at() {
     legacy iptables: rules are in force; if they drop forwarded packets, nodes reach nothing outside
     -> look with `iptables-legacy -S FORWARD`, and let packets pass with `iptables-legacy -P FORWARD ACCEPT`
     ");
-    insta::assert_snapshot!(said(|host| host.firewalld = Some(true)), @r"
+    let firewalld = |owned: Vec<Chain>| {
+        said(|host| {
+            host.firewalld = Some(true);
+            host.refusals = Some(Refusals { owned, ..Refusals::default() });
+        })
+    };
+    insta::assert_snapshot!(firewalld(vec![]), @r"
+    Good IF_FIREWALLD 71
+    firewalld: `start` lets packets of clusters pass, again after each reload of firewalld
+    ");
+    // It owns its table since version 2: nobody else can put rules there.
+    insta::assert_snapshot!(firewalld(vec![chain("inet", "firewalld", "filter_FORWARD")]), @r"
     Warning IF_FIREWALLD 71
-    firewalld: rules are in force; if they refuse forwarded packets, nodes reach nothing outside
-    -> trust the cluster's two ranges: `firewall-cmd --zone=trusted --add-source=RANGE`
+    firewalld: it keeps its rules to itself, so `start` may not let packets of clusters pass
+    -> trust the cluster's ranges: `firewall-cmd --zone=trusted --add-source=10.213.0.0/24 --add-source=10.244.0.0/16`
+    ");
+}
+
+#[test]
+fn chains_that_refuse_are_opened_for_clusters_but_not_for_all_of_the_host() {
+    let refusing = |forward: Vec<Chain>, input: Vec<Chain>| {
+        said(|host| host.refusals = Some(Refusals { forward, input, owned: vec![] }))
+    };
+    let (forward, input) = (chain("ip", "filter", "FORWARD"), chain("ip", "filter", "INPUT"));
+    insta::assert_snapshot!(refusing(vec![forward.clone()], vec![]), @r"
+    Good IF_FIREWALL 71
+    firewall: `start` lets packets of clusters pass ip filter FORWARD
+    ");
+    insta::assert_snapshot!(refusing(vec![forward], vec![input]), @r#"
+    Warning IF_FIREWALL 71
+    firewall: ip filter INPUT refuses packets for this host, so nodes and pods reach no program of it but its name server
+    -> if they are to, let them in: `nft insert rule ip filter INPUT iifname "flo*" accept` until it is loaded again, for good `ufw allow in on flo+` or what your firewall has for it
+    "#);
+    insta::assert_snapshot!(said(|host| host.refusals = None), @r"
+    Good IF_FIREWALL 71
+    firewall: there is no nft yet to look with; `start` looks with its bundle's
     ");
 }
 
 #[test]
 fn what_only_root_can_see_is_not_called_good() {
-    let hidden = |host: &mut Facts| (host.nf_tables, host.legacy_filter, host.firewalld) = (None, None, None);
+    let hidden = |host: &mut Facts| {
+        (host.nf_tables, host.legacy_filter, host.firewalld) = (None, None, None);
+        (host.root, host.refusals, host.home_trial) = (false, None, None);
+    };
     insta::assert_snapshot!(said(hidden), @r"
+    Fatal HOST_PERMISSION 37
+    permission: you are not root
+    -> run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    Good HOST_READ_ONLY_HOME 37
+    writing: root will try /root/.flotilla
     Warning HOST_NO_NFTABLES 36
     packet filter: the kernel does not tell whether it has nf_tables
     -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
@@ -325,35 +397,43 @@ fn what_only_root_can_see_is_not_called_good() {
     Warning IF_FIREWALLD 71
     firewalld: only root can see its rules
     -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    Warning IF_FIREWALL 71
+    firewall: only root can see its rules
+    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
     ");
 }
 
 #[test]
 fn a_route_that_leaves_no_range_free_is_named() {
-    let routes = |routes: Vec<RouteInfo>| said(|host| host.routes = Ok(routes));
+    let routes = |routes: Vec<UsedRange>| said(|host| host.ranges = Ok(routes));
     insta::assert_snapshot!(routes(vec![route("10.213.0.0/24", "flo1"), route("10.244.0.0/15", "cni0")]), @r"
     Good IF_SUBNETS_TAKEN 71
     subnets: 10.213.1.0/24 is free for nodes, 10.246.0.0/16 for pods
     ");
+    // A VPN that has all of it leaves others.
+    insta::assert_snapshot!(routes(vec![route("10.0.0.0/8", "tun0")]), @r"
+    Good IF_SUBNETS_TAKEN 71
+    subnets: 192.168.128.0/24 is free for nodes, 172.24.0.0/16 for pods
+    ");
     insta::assert_snapshot!(routes(vec![route("192.168.0.0/16", "eth0"), route("10.0.0.0/8", "tun0")]), @r"
     Warning IF_SUBNETS_TAKEN 71
-    subnets: none is free for nodes, since 10.0.0.0/8 is routed by tun0
+    subnets: none is free for nodes, all are in use
     -> give free ranges with --subnet and --pod-subnet
     ");
-    let nowhere = RouteInfo { link: None, ..route("10.240.0.0/12", "") };
+    let nowhere = UsedRange { link: None, ..route("10.100.0.0/16", "") };
     insta::assert_snapshot!(routes(vec![nowhere]), @r"
     Warning IF_SUBNETS_TAKEN 71
-    subnets: none is free for pods, since 10.240.0.0/12 is routed
-    -> give free ranges with --subnet and --pod-subnet
+    subnets: 10.96.0.0/12 for services overlaps 10.100.0.0/16, which is routed nowhere
+    -> give services another range with --service-cluster-ip-range
     ");
-    let many = (244..=254).map(|second| route(&format!("10.{second}.0.0/24"), "flo1"));
-    insta::assert_snapshot!(routes(many.collect()), @r"
+    let exit_node = UsedRange { before_main: true, ..route("0.0.0.0/0", "tailscale0") };
+    insta::assert_snapshot!(routes(vec![exit_node]), @r"
     Warning IF_SUBNETS_TAKEN 71
-    subnets: none is free for pods, all are in use
-    -> give free ranges with --subnet and --pod-subnet
+    subnets: all packets of this host leave by tailscale0, those for nodes, too
+    -> have the host's own networks excepted (Tailscale: `tailscale set --exit-node-allow-lan-access`), or put a cluster's ranges first: `ip rule add to RANGE lookup main priority 100`
     ");
     let failed = NetError::List { what: "routes", source: io::ErrorKind::PermissionDenied.into() };
-    insta::assert_snapshot!(said(|host| host.routes = Err(failed)), @r"
+    insta::assert_snapshot!(said(|host| host.ranges = Err(failed)), @r"
     Warning IF_SUBNETS_TAKEN 71
     subnets: cannot list the routes
     -> give free ranges with --subnet and --pod-subnet
@@ -361,15 +441,25 @@ fn a_route_that_leaves_no_range_free_is_named() {
 }
 
 #[test]
-fn a_host_without_a_name_server_is_warned() {
+fn a_host_without_a_name_server_that_nodes_can_ask_is_warned() {
     let upstream = |upstream| said(|host| host.name_server = Ok(upstream));
-    insta::assert_snapshot!(upstream(Upstream::ViaGateway("127.0.0.53".parse().unwrap())), @r"
+    insta::assert_snapshot!(upstream(Upstream::Loopback("127.0.0.1".parse().unwrap())), @r"
     Good IF_NO_NAME_SERVER 75
-    name server: 127.0.0.53, by way of the gateway
+    name server: 127.0.0.1 of this host
     ");
-    insta::assert_snapshot!(upstream(Upstream::None), @r"
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::Unnamed)), @r"
     Warning IF_NO_NAME_SERVER 75
-    name server: none with an IPv4 address, so nodes resolve only the cluster's names
+    name server: this host has none, so nodes resolve only the cluster's names
     -> name one in /etc/resolv.conf
+    ");
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::OnlyIpv6)), @r"
+    Warning IF_NO_NAME_SERVER 75
+    name server: all have IPv6 addresses, which nodes cannot reach, so nodes resolve only the cluster's names
+    -> name one with an IPv4 address in /etc/resolv.conf
+    ");
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::BehindSystemd)), @r"
+    Warning IF_NO_NAME_SERVER 75
+    name server: systemd-resolved answers this host alone and asks no server with an IPv4 address, so nodes resolve only the cluster's names
+    -> give it one: `resolvectl dns LINK ADDRESS`
     ");
 }

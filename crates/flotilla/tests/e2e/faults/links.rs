@@ -1,5 +1,9 @@
 //! The host's side of the network is taken away while the node runs.
 
+use flotilla_linux::host::Command;
+use flotilla_linux::net::Net;
+use flotilla_linux::sysctl;
+
 use super::kernel;
 use crate::lab::{self, Cluster, PATIENCE};
 
@@ -33,10 +37,21 @@ spec:
     let init = kernel::init(cluster);
     let bridge = kernel::bridge(cluster);
 
-    let cuts: [(&str, &dyn Fn()); 3] = [
+    let set = |setting: &str, value: &str| drop(sysctl::set(setting, value).unwrap());
+    let ip = |args: &str| drop(Command::new("ip").args(args.split(' ')).run().unwrap());
+    let mtu = Net::here().unwrap().find_link(&bridge).unwrap().unwrap().mtu;
+    let cuts: [(&str, &dyn Fn()); 7] = [
         ("the node's link", &|| kernel::delete_link(&kernel::port(cluster))),
         ("the bridge", &|| kernel::delete_link(&bridge)),
         ("the packet rules", &|| kernel::delete_rules(&bridge)),
+        ("forwarding", &|| set("net/ipv4/ip_forward", "0")),
+        ("forwarding of the bridge", &|| set(&format!("net/ipv4/conf/{bridge}/forwarding"), "0")),
+        ("the size of packets", &|| drop(Net::here().unwrap().ensure_mtu(&bridge, 1281).unwrap())),
+        // It keeps its address and loses all routes.
+        ("the routes", &|| {
+            ip(&format!("link set {bridge} down"));
+            ip(&format!("link set {bridge} up"));
+        }),
     ];
     for (what, cut) in cuts {
         cut();
@@ -45,5 +60,9 @@ spec:
         assert_reached(cluster);
         assert!(cluster.start(&[]).contains("nothing to do"), "something is still missing after {what}");
     }
+    for setting in ["net/ipv4/ip_forward".to_owned(), format!("net/ipv4/conf/{bridge}/forwarding")] {
+        assert_eq!(sysctl::get(&setting).unwrap(), "1", "{setting}");
+    }
+    assert_eq!(Net::here().unwrap().find_link(&bridge).unwrap().unwrap().mtu, mtu);
     cluster.kubectl(&["delete", "pod", "web"]);
 }

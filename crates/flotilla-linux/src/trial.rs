@@ -1,0 +1,109 @@
+//! Whether a folder can hold machines, found out by trying.
+//!
+//! The names of file systems do not tell: an overlay needs things of its upper layer that NFS, eCryptfs, older ZFS and
+//! another overlay lack, each in another version or not at all.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
+};
+
+/// Why a folder cannot hold machines.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    #[error("nothing can be written there")]
+    Write { source: io::Error },
+    #[error("its file system cannot be the upper layer of an overlay")]
+    Overlay { source: io::Error },
+}
+
+/// What a folder was found to be able to do, beside what it must.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// Files can have several names. Without, every node has a copy of the images.
+    pub hard_links: bool,
+}
+
+/// Tries in a folder that is there what machines need of its file system. Leaves nothing behind. Needs root.
+pub fn try_folder(folder: &Path) -> Result<Trial, TrialError> {
+    let place = Place::make(folder).map_err(|source| TrialError::Write { source })?;
+    try_overlay(&place.0).map_err(|source| TrialError::Overlay { source })?;
+    let hard_links = fs::hard_link(place.0.join("lower/old"), place.0.join("linked")).is_ok();
+    Ok(Trial { hard_links })
+}
+
+/// A folder with layers to try with, gone when dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn make(folder: &Path) -> io::Result<Self> {
+        let place = folder.join(format!(".flotilla-try-{}", std::process::id()));
+        // What a killed one left.
+        match fs::remove_dir_all(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir(&place)?;
+        let place = Self(place);
+        for name in ["lower", "upper", "work"] {
+            fs::create_dir(place.0.join(name))?;
+        }
+        fs::write(place.0.join("lower/old"), "old")?;
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // If it cannot be removed, the next trial removes it.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Makes an overlay that is mounted nowhere, writes to it and deletes from it, which takes a whiteout.
+fn try_overlay(place: &Path) -> io::Result<()> {
+    let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let layers = [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")];
+    let mut open = Vec::new();
+    for (key, folder) in layers {
+        let folder = File::open(place.join(folder))?;
+        // By their numbers: in overlay's options `:` and `,` separate, and people have such folders.
+        fsconfig_set_string(&overlay, key, format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
+        open.push(folder);
+    }
+    fsconfig_create(&overlay)?;
+    let root = fsmount(&overlay, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    drop(openat(&root, "new", flags, Mode::RUSR | Mode::WUSR)?);
+    unlinkat(&root, "old", AtFlags::empty())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::geteuid;
+
+    #[test]
+    fn an_ordinary_folder_can_hold_machines_and_stays_as_it_was() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let odd = folder.path().join("a,b:c");
+        fs::create_dir(&odd).unwrap();
+        if geteuid().is_root() {
+            assert_eq!(try_folder(&odd).unwrap(), Trial { hard_links: true });
+        }
+        assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_hold_machines_says_why() {
+        // The kernel makes no folders here, not even for root.
+        let error = try_folder(Path::new("/proc/sys")).unwrap_err();
+        assert!(matches!(error, TrialError::Write { .. }), "{error:?}");
+    }
+}
