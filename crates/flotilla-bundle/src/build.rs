@@ -83,7 +83,9 @@ impl BuildSource {
     }
 
     fn go_version(&self) -> Option<&str> {
-        let ask = || first_line(self.plain_go().args(["env", "GOVERSION"]));
+        // Go counts its runs in a folder there; a question must leave nothing behind.
+        let ask =
+            || first_line(self.plain_go().env("XDG_CONFIG_HOME", "/dev/null").args(["env", "GOVERSION"]));
         self.go_version.get_or_init(ask).as_deref()
     }
 

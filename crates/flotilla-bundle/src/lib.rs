@@ -33,6 +33,6 @@ mod unpack;
 
 pub use error::BundleError;
 pub use image::architecture;
-pub use make::{Made, Request, SourceChoice};
+pub use make::{Made, Prospect, Request, SourceChoice};
 pub use manifest::Manifest;
 pub use shelf::{Bundle, Listing, Shelf};

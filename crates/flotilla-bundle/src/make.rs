@@ -51,6 +51,14 @@ pub struct Made {
     pub current: bool,
 }
 
+/// What becomes of a request, as far as it can be told beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    Found,
+    /// The host has what it takes to build it. Whoever asks may not be root yet.
+    Buildable,
+}
+
 /// Steps that follow the components, with what they take.
 const ASSEMBLY: [(&str, &str, u64); 3] = [
     ("rootfs", "the node's root file system", 1),
@@ -69,6 +77,17 @@ impl Shelf {
             Err(error) if self.foreign(request).is_none() => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// What [`Self::ensure`] will do, or what the host lacks for it. Changes nothing.
+    pub fn prospect(&self, request: &Request) -> Result<Prospect> {
+        if self.foreign(request).is_some() {
+            return Ok(Prospect::Found);
+        }
+        let components = self.components(request)?;
+        let source = BuildSource::new(self.cache(), self.cancel.clone());
+        self.check_means(&source, &components)?;
+        Ok(Prospect::Buildable)
     }
 
     /// The bundle that was asked for: the one that is there, else a new one.
@@ -136,6 +155,11 @@ impl Shelf {
     /// Everything that would fail later is told now.
     fn check_host(&self, source: &dyn Source, components: &[Component]) -> Result<()> {
         self.check_permission()?;
+        self.check_means(source, components)
+    }
+
+    /// Programs and room.
+    fn check_means(&self, source: &dyn Source, components: &[Component]) -> Result<()> {
         let missing = source.missing(components);
         if !missing.is_empty() {
             return Err(BundleError::SourceUnavailable { origin: source.name(), missing });

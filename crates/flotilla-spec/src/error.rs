@@ -340,6 +340,9 @@ impl SpecError {
                 Some(format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`"))
             }
             Self::HostBits { range, .. } => Some(format!("write `{range}`")),
+            Self::Taken { usage: RangeUse::Services, .. } => {
+                Some("give services another range with --service-cluster-ip-range".to_owned())
+            }
             Self::Taken { .. } => {
                 Some("choose another range, or leave it out to have a free one chosen".to_owned())
             }

@@ -26,6 +26,14 @@ const SUBNET_PREFIX: u8 = 24;
 const POD_SUBNETS: RangeInclusive<u8> = 244..=254;
 const POD_SUBNET_PREFIX: u8 = 16;
 
+/// Where both are looked for when a VPN has all of 10.0.0.0/8.
+const SPARE_SUBNET_POOL: Ipv4Net = range([192, 168, 128, 0], 17);
+const SPARE_POD_SUBNETS: RangeInclusive<u8> = 24..=30;
+
+/// Routes to wider ranges than this are no networks: VPNs have halves and quarters of the world instead of a default
+/// route.
+const WIDEST_NETWORK: u8 = 8;
+
 /// A node's pods need some addresses.
 const LONGEST_POD_PREFIX: u8 = 28;
 
@@ -178,30 +186,35 @@ impl NetworkSpec {
 
     /// The given ranges that are in use already. Each of `others` comes with what has it: `cluster demo`.
     ///
-    /// A default route holds everything and takes nothing, so it does not count.
+    /// A default route holds everything and takes nothing, so it does not count. Nothing is sent to the service range
+    /// itself: a wider range of others only loses a part to it.
     pub fn taken(&self, others: &[(Ipv4Net, String)]) -> Vec<SpecError> {
-        let given = [(RangeUse::Nodes, self.subnet), (RangeUse::Pods, self.pod_subnet)];
-        let given = given.into_iter().filter_map(|(usage, range)| Some((usage, range?)));
         // Once for each range: a cluster has it in its state and in the kernel.
-        let taken = given.filter_map(|(usage, range)| {
-            let (_, by) = others.iter().find(|(other, _)| in_the_way(*other, range))?;
+        let taken = self.ranges().into_iter().filter_map(|(usage, range)| {
+            let (_, by) = others.iter().find(|(other, _)| {
+                in_the_way(*other, range) && (usage != RangeUse::Services || range.contains(other))
+            })?;
             Some(SpecError::Taken { usage, range, by: by.clone() })
         });
         taken.collect()
     }
 
-    /// The first free /24 of 10.213.0.0/16, away from `others` and from this cluster's other ranges.
+    /// The first free /24 of 10.213.0.0/16, else of 192.168.128.0/17, away from `others` and from this cluster's other ranges.
     pub fn choose_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
         let own: Vec<_> = self.pod_subnet.into_iter().chain([self.service_subnet]).collect();
-        let mut candidates = SUBNET_POOL.subnets(SUBNET_PREFIX).expect("a /24 is smaller than a /16");
+        let pools = [SUBNET_POOL, SPARE_SUBNET_POOL].into_iter();
+        let mut candidates =
+            pools.flat_map(|pool| pool.subnets(SUBNET_PREFIX).expect("a /24 is smaller than a pool"));
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
     }
 
-    /// The first free /16 from 10.244.0.0 to 10.254.0.0, away from `others` and from this cluster's other
-    /// ranges.
+    /// The first free /16 from 10.244.0.0 to 10.254.0.0, else from 172.24.0.0 to 172.30.0.0, away from `others` and
+    /// from this cluster's other ranges.
     pub fn choose_pod_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
         let own: Vec<_> = self.subnet.into_iter().chain([self.service_subnet]).collect();
-        let mut candidates = POD_SUBNETS.map(|second| range([10, second, 0, 0], POD_SUBNET_PREFIX));
+        let usual = POD_SUBNETS.map(|second| range([10, second, 0, 0], POD_SUBNET_PREFIX));
+        let spare = SPARE_POD_SUBNETS.map(|second| range([172, second, 0, 0], POD_SUBNET_PREFIX));
+        let mut candidates = usual.chain(spare);
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
     }
 
@@ -254,7 +267,7 @@ fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
 
 /// Whether what the host has elsewhere keeps a range from being used.
 fn in_the_way(other: Ipv4Net, range: Ipv4Net) -> bool {
-    other.prefix_len() > 0 && overlap(other, range)
+    other.prefix_len() >= WIDEST_NETWORK && overlap(other, range)
 }
 
 fn is_free(range: Ipv4Net, others: &[Ipv4Net]) -> bool {

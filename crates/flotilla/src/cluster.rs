@@ -3,10 +3,12 @@
 pub(crate) mod certificates;
 mod kubeconfig;
 pub(crate) mod prepare;
+pub(crate) mod ranges;
 
 use std::future::Future;
 use std::sync::Arc;
 
+use flotilla_bundle::Shelf;
 use flotilla_drivers::native::Native;
 use flotilla_engine::converge::{Engine, Wait};
 use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
@@ -17,7 +19,7 @@ use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_linux::host::Cancel;
 use flotilla_linux::process::host_size;
 use flotilla_spec::quantity::HostSize;
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, KubernetesVersion, NodeName};
 use tokio::runtime::Runtime;
 
 use crate::args::LockArgs;
@@ -123,9 +125,11 @@ impl<'a> Cx<'a> {
         Ok(finished.map_err(EngineError::from)?)
     }
 
-    /// What the host lacks, and what is well.
-    pub(crate) fn examine(&self) -> Vec<Finding> {
-        self.wait(self.driver.examine())
+    /// What the host lacks for a cluster of this version, and what is well.
+    pub(crate) fn examine(&self, bundles: &Shelf, version: &KubernetesVersion) -> Vec<Finding> {
+        let mut findings = self.wait(self.driver.examine());
+        findings.push(prepare::bundle_finding(bundles, version));
+        findings
     }
 
     /// The address ranges that others on this host use.
@@ -144,7 +148,8 @@ impl<'a> Cx<'a> {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let found = self.examine().into_iter().find(|finding| finding.code == "HOST_PERMISSION");
+        let findings = self.wait(self.driver.examine());
+        let found = findings.into_iter().find(|finding| finding.code == "HOST_PERMISSION");
         let cure = found.map(|finding| finding.cure).unwrap_or_default();
         Err(EngineError::NotRoot { cure }.into())
     }

@@ -82,20 +82,28 @@ fn a_nodes_pod_range_has_room_for_pods() {
 }
 
 #[test]
-fn only_given_ranges_can_be_taken_and_never_by_the_default_route() {
+fn given_ranges_and_that_of_services_can_be_taken_but_never_by_a_default_route() {
     let others = [
         (net("0.0.0.0/0"), "the route default dev eth0".to_owned()),
+        (net("0.0.0.0/1"), "half of the world by tun0".to_owned()),
         (net("10.0.0.0/24"), "the route 10.0.0.0/24 dev eth0".to_owned()),
         (net("10.96.0.0/16"), "the route 10.96.0.0/16 dev tun0".to_owned()),
         (net("10.213.0.0/24"), "cluster demo".to_owned()),
     ];
-    assert_eq!(NetworkSpec::default().taken(&others), []);
+    insta::assert_snapshot!(told(&NetworkSpec::default().taken(&others)), @r"
+    the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
+      hint: give services another range with --service-cluster-ip-range
+    ");
+    let whole = [(net("10.0.0.0/8"), "the route 10.0.0.0/8 dev tun0".to_owned())];
+    assert_eq!(NetworkSpec::default().taken(&whole), [], "a VPN only loses a part to services");
     let network = spec(Some("10.213.0.0/24"), Some("10.0.0.0/16"), "10.96.0.0/12");
     insta::assert_snapshot!(told(&network.taken(&others)), @r"
     the node subnet 10.213.0.0/24 overlaps cluster demo
       hint: choose another range, or leave it out to have a free one chosen
     the pod subnet 10.0.0.0/16 overlaps the route 10.0.0.0/24 dev eth0
       hint: choose another range, or leave it out to have a free one chosen
+    the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
+      hint: give services another range with --service-cluster-ip-range
     ");
 }
 
@@ -107,8 +115,13 @@ fn the_first_free_ranges_are_chosen() {
     let others = [net("0.0.0.0/0"), net("10.213.0.0/23"), net("10.244.3.0/24")];
     assert_eq!(network.choose_subnet(&others), Some(net("10.213.2.0/24")));
     assert_eq!(network.choose_pod_subnet(&others), Some(net("10.245.0.0/16")));
-    assert_eq!(network.choose_subnet(&[net("10.0.0.0/8")]), None);
-    assert_eq!(network.choose_pod_subnet(&[net("10.0.0.0/8")]), None);
+    // A VPN that has all of it, and one that has the whole world in halves.
+    let vpn = [net("10.0.0.0/8"), net("0.0.0.0/1"), net("128.0.0.0/1")];
+    assert_eq!(network.choose_subnet(&vpn), Some(net("192.168.128.0/24")));
+    assert_eq!(network.choose_pod_subnet(&vpn), Some(net("172.24.0.0/16")));
+    let all = [net("10.0.0.0/8"), net("172.16.0.0/12"), net("192.168.0.0/16")];
+    assert_eq!(network.choose_subnet(&all), None);
+    assert_eq!(network.choose_pod_subnet(&all), None);
 }
 
 #[test]

@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_bundle::{BundleError, Request, Shelf};
-use flotilla_engine::port::Refusal;
+use flotilla_bundle::{BundleError, Prospect, Request, Shelf};
+use flotilla_engine::port::{Finding, Refusal, Severity};
 use flotilla_engine::{Cluster, Code, EngineError, Event, Explain};
 use flotilla_spec::error::{SpecError, Wish};
 use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
-use super::{Cx, this_host};
+use super::{Cx, ranges, this_host};
 use crate::failure::Failure;
 
 /// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock.
 pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<(), Failure> {
+    ranges::check(cx, cluster, false)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let known = cluster.handed_out.bundles.clone();
     let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
@@ -83,6 +84,25 @@ pub(crate) fn bundle_problems<'a>(
         }
     }
     Ok(problems)
+}
+
+/// Whether there is a bundle of a version, or one can be built.
+pub(crate) fn bundle_finding(shelf: &Shelf, version: &KubernetesVersion) -> Finding {
+    const CODE: &str = "BUNDLE_NO_SOURCE";
+    let (severity, text, cure, exit_status) = match shelf.prospect(&of_version(version)) {
+        Ok(Prospect::Found) => {
+            (Severity::Good, format!("bundle: that of {version} is there"), String::new(), 0)
+        }
+        Ok(Prospect::Buildable) => {
+            (Severity::Good, format!("bundle: that of {version} can be built"), String::new(), 0)
+        }
+        Err(error) => {
+            let (text, cure) =
+                (format!("bundle: there is none of {version}: {error}"), error.hints().join("; "));
+            (Severity::Fatal, text, cure, error.code().exit_status)
+        }
+    };
+    Finding { code: CODE, exit_status, severity, text, cure }
 }
 
 /// What a shelf has against a wish is one of many problems; what is wrong with the shelf itself is a failure.

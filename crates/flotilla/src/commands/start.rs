@@ -20,7 +20,7 @@ use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeSpec, Wanted
 use serde_json::json;
 
 use crate::args::{LockArgs, StartArgs};
-use crate::cluster::{Cx, fatal, prepare, this_host};
+use crate::cluster::{Cx, fatal, prepare, ranges, this_host};
 use crate::commands::file::{self, FileError};
 use crate::failure::Failure;
 use crate::screen::Screen;
@@ -90,9 +90,11 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if spec.primary().power == WantedPower::Stopped {
         return Err(FileError::NothingToStart { cluster: cx.name.clone() }.into());
     }
-    check_host(cx, how)?;
+    check_host(cx, shelf, &spec, how)?;
     if is_new {
         check_new(cx, &spec, asked.file())?;
+    } else {
+        ranges::check(cx, &cx.store.get(&cx.name)?, how.force)?;
     }
     if how.dry_run {
         return dry_run(cx, &spec, &how.wait);
@@ -142,9 +144,9 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
 const ONLY_DOCTOR: [&str; 1] = ["HOST_NO_OOM_SCORES"];
 
 /// Only a fatal finding stops it. Warnings are shown once, when the cluster is made.
-fn check_host(cx: &Cx, how: &How) -> Result<(), Failure> {
+fn check_host(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, how: &How) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
-    let findings = cx.examine();
+    let findings = cx.examine(shelf, &spec.kubernetes_version);
     let is_news = |finding: &&Finding| {
         is_new
             && !how.dry_run

@@ -11,7 +11,7 @@ const PAGE: &str = include_str!("../../../../docs/reference/exit-codes.md");
 const NOT_THE_PROGRAM: [&str; 2] = ["tests", "flotilla-testkit"];
 
 /// A name and an exit status, as both are written next to each other wherever there is a code.
-type Code = (String, String);
+pub(super) type Code = (String, String);
 
 #[test]
 fn the_page_has_every_code_of_the_sources() {
@@ -53,7 +53,8 @@ fn codes_in(path: &Path) -> Vec<Code> {
     pieces.windows(2).filter_map(code).collect()
 }
 
-fn on_the_page() -> BTreeSet<Code> {
+/// Every code that the program has.
+pub(super) fn on_the_page() -> BTreeSet<Code> {
     let rows = PAGE.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let (status, name) = (cells.next()?, cells.next()?);

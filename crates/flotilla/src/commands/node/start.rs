@@ -6,7 +6,7 @@ use flotilla_spec::WantedPower;
 use serde_json::json;
 
 use crate::args::NodeStartArgs;
-use crate::cluster::Cx;
+use crate::cluster::{Cx, ranges};
 use crate::commands::start::wait;
 use crate::failure::Failure;
 
@@ -26,6 +26,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     }
     super::control_plane_is_to_run(&cluster)?;
     start_together(cx, &cluster)?;
+    ranges::check(cx, &cluster, false)?;
     cx.store.save(&cluster)?;
     let changed = cx.start(&mut cluster, &wait::default())?;
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {

@@ -46,7 +46,9 @@ spec:
         ("the packet rules", &|| kernel::delete_rules(&bridge)),
         ("forwarding", &|| set("net/ipv4/ip_forward", "0")),
         ("forwarding of the bridge", &|| set(&format!("net/ipv4/conf/{bridge}/forwarding"), "0")),
-        ("the size of packets", &|| drop(Net::here().unwrap().ensure_mtu(&bridge, 1281).unwrap())),
+        ("the size of packets", &|| {
+            Net::here().unwrap().ensure_mtu(&bridge, 1281).unwrap();
+        }),
         // It keeps its address and loses all routes.
         ("the routes", &|| {
             ip(&format!("link set {bridge} down"));

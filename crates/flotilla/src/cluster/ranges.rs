@@ -1,0 +1,123 @@
+//! Whether a cluster that exists can still have its address ranges: since it was made, the host may have got other
+//! networks, of a VPN for instance.
+
+use flotilla_engine::port::{Power, Subnet};
+use flotilla_engine::{Cluster, EngineError, Event};
+use flotilla_spec::error::{SpecError, Wish};
+use flotilla_spec::network::RangeUse;
+
+use super::Cx;
+use crate::failure::Failure;
+
+const CODE: (&str, u8) = ("IF_SUBNETS_TAKEN", 71);
+
+/// Refuses a cluster whose packets would go elsewhere. One that runs goes on, and so does one that is forced: then it
+/// is only told.
+pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), Failure> {
+    let others = cx.wait(cx.engine().driver.subnets_in_use(cluster.name())).map_err(EngineError::from)?;
+    let collisions = collisions(cluster, &others);
+    if collisions.is_empty() {
+        return Ok(());
+    }
+    let machines = cx.wait(cx.engine().machines(cluster.name()))?;
+    let runs = machines.values().any(|machine| machine.state().power == Power::On);
+    let (fatal, told): (Vec<_>, Vec<_>) =
+        collisions.into_iter().partition(|collision| collision.loses && !runs && !force);
+    for collision in told {
+        let text = format!("{} ({})", collision.text, collision.cure);
+        cx.screen.reporter().report(Event::Warning { text });
+    }
+    if fatal.is_empty() {
+        return Ok(());
+    }
+    let problems = fatal.into_iter().map(|Collision { key, text, cure, .. }| {
+        let wish = Wish { node: None, key, item: None };
+        SpecError::Unmet { wish, why: text, cure, code: CODE }
+    });
+    Err(EngineError::Spec(problems.collect()).into())
+}
+
+/// A range of the cluster's that overlaps one of others.
+#[derive(Debug, PartialEq, Eq)]
+struct Collision {
+    key: &'static str,
+    text: String,
+    cure: String,
+    /// Packets for the cluster go to the others.
+    loses: bool,
+}
+
+fn collisions(cluster: &Cluster, others: &[Subnet]) -> Vec<Collision> {
+    let ranges = [
+        (RangeUse::Nodes, "subnet", cluster.handed_out.subnet),
+        (RangeUse::Pods, "podSubnet", cluster.handed_out.pod_subnet),
+        (RangeUse::Services, "serviceSubnet", cluster.spec.network.service_subnet),
+    ];
+    let mut found = Vec::new();
+    for (usage, key, range) in ranges {
+        for other in others {
+            let by = &other.user;
+            let is_first = other.before_main && other.range.contains(&range);
+            // A wider one only loses a part to the cluster's.
+            let is_narrower = range.contains(&other.range);
+            let (text, cure, loses) = match usage {
+                // Nothing is sent there: kube-proxy translates every such address.
+                RangeUse::Services if is_narrower => (
+                    format!("the {usage} {range} hides {by} from pods"),
+                    "a new cluster can have another range: --service-cluster-ip-range".to_owned(),
+                    false,
+                ),
+                RangeUse::Nodes | RangeUse::Pods if is_first || is_narrower => (
+                    format!("packets for the {usage} {range} go to {by}"),
+                    if other.before_main {
+                        format!("put the cluster first: `ip rule add to {range} lookup main priority 100`")
+                    } else {
+                        "disconnect that, or make a new cluster, which gets another range".to_owned()
+                    },
+                    // Who has all packets may except the host's own networks once they are there.
+                    other.range.prefix_len() > 0,
+                ),
+                _ => continue,
+            };
+            found.push(Collision { key, text, cure, loses });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_testkit::fake;
+
+    /// What is told of a cluster with 10.213.0.0/24 for nodes and 10.244.0.0/16 for pods.
+    fn told(range: &str, user: &str, before_main: bool) -> String {
+        let other = Subnet { range: range.parse().unwrap(), user: user.to_owned(), before_main };
+        let found = collisions(&fake::cluster("10.213.0.0/24"), &[other]);
+        let told = found.into_iter().map(|Collision { text, cure, loses, .. }| {
+            format!("{}: {text} ({cure})", if loses { "loses" } else { "keeps" })
+        });
+        told.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_route_that_is_narrower_or_comes_first_takes_the_packets() {
+        insta::assert_snapshot!(told("10.213.0.0/24", "the link wlan0", false), @"loses: packets for the node subnet 10.213.0.0/24 go to the link wlan0 (disconnect that, or make a new cluster, which gets another range)");
+        insta::assert_snapshot!(told("10.244.8.0/24", "the route to 10.244.8.0/24 by tun0", false), @"loses: packets for the pod subnet 10.244.0.0/16 go to the route to 10.244.8.0/24 by tun0 (disconnect that, or make a new cluster, which gets another range)");
+        insta::assert_snapshot!(told("10.213.0.0/16", "the route to 10.213.0.0/16 by tailscale0", true), @"loses: packets for the node subnet 10.213.0.0/24 go to the route to 10.213.0.0/16 by tailscale0 (put the cluster first: `ip rule add to 10.213.0.0/24 lookup main priority 100`)");
+        let exit_node = told("0.0.0.0/0", "the route to 0.0.0.0/0 by tailscale0", true);
+        assert_eq!(exit_node.lines().filter(|line| line.starts_with("keeps")).count(), 2, "{exit_node}");
+    }
+
+    #[test]
+    fn a_wider_route_loses_a_part_and_the_cluster_nothing() {
+        for range in ["10.0.0.0/8", "0.0.0.0/1", "192.168.1.0/24"] {
+            assert_eq!(told(range, "a VPN", false), "");
+        }
+    }
+
+    #[test]
+    fn services_hide_what_is_there() {
+        insta::assert_snapshot!(told("10.100.0.0/16", "the link eth0", false), @"keeps: the service subnet 10.96.0.0/12 hides the link eth0 from pods (a new cluster can have another range: --service-cluster-ip-range)");
+    }
+}
