@@ -446,6 +446,7 @@ impl Engine<'_> {
     }
 
     async fn run(&self, step: &PlannedStep, work: &Work<'_>) -> Result<Outcome, EngineError> {
+        tracing::debug!("step {}: {}", step.name, step.title);
         let told = Step::start(self.reporter, &step.name, &step.title, Some(step.expected));
         let outcome = self.act(&step.action, work).await?;
         told.done(outcome);

@@ -81,6 +81,7 @@ enum EnterError {
 pub fn command(machine: &Process, request: &Request) -> host::Command {
     let handed = Handed { machine: machine.as_fd().as_raw_fd(), request: request.clone() };
     let json = serde_json::to_string(&handed).expect("it is plain data");
+    tracing::debug!("in {}: {}", request.group, request.argv.join(" "));
     let stage = host::Command::new(Path::new("/proc/self/exe")).arg(STAGE).arg(json);
     stage.hand_over(machine).shown_as(&request.argv)
 }

@@ -40,9 +40,13 @@ pub(crate) struct Cli {
     /// Accepted for minikube's scripts
     #[arg(long, global = true, hide = true)]
     pub(crate) alsologtostderr: bool,
-    /// Accepted for minikube's scripts
-    #[arg(long, short = 'v', global = true, hide = true, value_name = "LEVEL")]
-    pub(crate) verbosity: Option<String>,
+    /// Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+    #[arg(long, short = 'v', global = true, value_name = "LEVEL", visible_alias = "v",
+          help_heading = "Global options", value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub(crate) verbosity: Option<u8>,
+    /// The same as `-v 1`
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) verbose: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -265,6 +269,11 @@ pub(crate) enum Output {
 }
 
 impl Cli {
+    /// How much is printed of what is done; nothing by default.
+    pub(crate) fn debug_level(&self) -> Option<u8> {
+        self.verbosity.or(self.verbose.then_some(1)).filter(|level| *level > 0)
+    }
+
     /// The output format of whichever command it is.
     pub(crate) fn output(&self) -> Output {
         let args = match &self.command {

@@ -6,6 +6,8 @@
 mod args;
 mod cluster;
 mod commands;
+mod completion;
+mod debug;
 mod failure;
 mod interrupt;
 mod screen;
@@ -34,11 +36,20 @@ fn main() -> ExitCode {
     if let Some(status) = stages.iter().find_map(|run_if_stage| run_if_stage(&arguments)) {
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
+    if completion::answer_if_asked(&arguments) {
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error, args::wants_json(&arguments)),
     };
-    let screen = Screen::new(cli.output(), &Settings::from_environment());
+    let mut settings = Settings::from_environment();
+    if let Some(level) = cli.debug_level() {
+        debug::print_from(level);
+        // Bars and lines would be written over each other.
+        settings.progress = false;
+    }
+    let screen = Screen::new(cli.output(), &settings);
     match commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status)) {
         Ok(status) => status,
         Err(failure) => {

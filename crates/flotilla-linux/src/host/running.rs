@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
@@ -31,6 +31,7 @@ pub(super) struct Running {
     cancel: Option<Cancel>,
     attached: Option<Attached>,
     reaped: bool,
+    since: Instant,
 }
 
 impl Running {
@@ -65,7 +66,10 @@ impl Running {
             }
         })?;
         let attached = spec.cancel.as_ref().map(|cancel| cancel.attach(pid_of(&child)));
-        Ok(Self { argv: spec.shown_argv(), child, program, cancel: spec.cancel, attached, reaped: false })
+        let argv = spec.shown_argv();
+        tracing::trace!("started `{argv}`");
+        let since = Instant::now();
+        Ok(Self { argv, child, program, cancel: spec.cancel, attached, reaped: false, since })
     }
 
     pub(super) fn take_stdout(&mut self) -> ChildStdout {
@@ -78,7 +82,11 @@ impl Running {
 
     /// Waits for the end of the program.
     pub(super) fn wait(&mut self) -> Result<ExitStatus, CommandError> {
-        self.reap().map_err(|source| CommandError::Read { program: self.program.clone(), source })
+        let status = self.reap();
+        if let Ok(status) = &status {
+            tracing::debug!("`{}`: {status} after {} ms", self.argv, self.since.elapsed().as_millis());
+        }
+        status.map_err(|source| CommandError::Read { program: self.program.clone(), source })
     }
 
     /// Waits for the end of the program, but no longer than `limit`. None: it has not ended.

@@ -1,17 +1,21 @@
 //! `flotilla completion`
 
-use clap::CommandFactory;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
-use crate::args::{Cli, CompletionArgs, Shell};
+use crate::args::{CompletionArgs, Shell};
+use crate::completion::VARIABLE;
 use crate::screen::Screen;
 
+/// The script only asks the program: what can be typed is always what this version knows.
 pub(crate) fn run(args: &CompletionArgs, screen: &Screen) {
-    let shell = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
+    const PROGRAM: &str = "flotilla";
+    let shell: &dyn EnvCompleter = match args.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "flotilla", &mut script);
+    let written = shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script);
+    written.expect("memory can be written to");
     screen.line(String::from_utf8_lossy(&script).trim_end());
 }

@@ -29,7 +29,10 @@ fn help_of_etcd() {
       -h, --help  Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla etcd status                   who is a member, how many may fail
@@ -74,6 +77,14 @@ fn help_of_recover_says_what_may_be_lost() {
     Global options:
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
+
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
 
     Examples:
       flotilla recover

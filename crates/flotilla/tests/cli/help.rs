@@ -151,7 +151,10 @@ fn without_arguments_there_is_help() {
       -V, --version  Print version
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla start                         a Kubernetes cluster on this machine
@@ -240,7 +243,10 @@ fn short_help_of_start() {
               Print help (see more with '--help')
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla start                                a cluster named flotilla
@@ -282,6 +288,14 @@ fn help_of_ssh() {
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
 
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
+
     Examples:
       flotilla ssh
       flotilla ssh m02
@@ -314,7 +328,10 @@ fn help_of_bundle() {
       -h, --help  Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle build                        build the newest known Kubernetes
@@ -366,6 +383,14 @@ fn help_of_bundle_build() {
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
 
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
+
     Examples:
       flotilla bundle build
       flotilla bundle build --kubernetes-version v1.36.4
@@ -394,7 +419,10 @@ fn short_help_of_bundle_build() {
       -h, --help                          Print help (see more with '--help')
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle build
@@ -418,7 +446,10 @@ fn help_of_bundle_list() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle list
@@ -444,7 +475,10 @@ fn help_of_bundle_show() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle show v1.37.1
@@ -470,7 +504,10 @@ fn help_of_bundle_verify() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle verify v1.37.1
@@ -496,7 +533,10 @@ fn help_of_bundle_remove() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle remove v1.36.4
@@ -523,7 +563,10 @@ fn help_of_bundle_export() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle export v1.37.1 kubernetes-v1.37.1.tar.zst
@@ -550,7 +593,10 @@ fn help_of_bundle_import() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla bundle import kubernetes-v1.37.1.tar.zst
@@ -574,7 +620,10 @@ fn help_of_version() {
       -h, --help             Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla version
@@ -600,7 +649,10 @@ fn help_of_completion() {
       -h, --help  Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       source <(flotilla completion bash)

@@ -34,7 +34,10 @@ fn help_of_node() {
       -h, --help  Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla node add                    one more worker
@@ -97,7 +100,10 @@ fn short_help_of_node_add() {
               Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla node add
@@ -177,6 +183,14 @@ fn help_of_node_update() {
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
 
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
+
     Examples:
       flotilla node update m02 --labels disk=ssd,zone-
       flotilla node update m02 --taints dedicated=batch:NoSchedule
@@ -221,6 +235,14 @@ fn help_of_cp() {
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
 
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
+
     Examples:
       flotilla cp app.conf /etc/app.conf            to the primary node
       flotilla cp ./images m02:/var/tmp             a folder
@@ -257,6 +279,14 @@ fn help_of_cp() {
       -p, --profile <NAME>
               Name of the cluster [default: flotilla]
 
+      -v, --verbosity <LEVEL>
+              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+              
+              [alias: --v]
+
+          --verbose
+              The same as `-v 1`
+
     Examples:
       flotilla node cp m02 app.conf /etc/app.conf
       flotilla node cp m02 :/var/log/flotilla ./logs
@@ -287,7 +317,10 @@ fn short_help_of_node_pause() {
       -h, --help                      Print help
 
     Global options:
-      -p, --profile <NAME>  Name of the cluster [default: flotilla]
+      -p, --profile <NAME>     Name of the cluster [default: flotilla]
+      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
+                               7 everything [alias: --v]
+          --verbose            The same as `-v 1`
 
     Examples:
       flotilla node pause m02

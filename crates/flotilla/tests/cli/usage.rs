@@ -1,3 +1,6 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use insta::assert_snapshot;
 
 use super::home;
@@ -176,4 +179,24 @@ fn what_comes_with_docker_is_refused_with_the_reason() {
         assert_eq!(ran.status, 14, "{ran}");
         assert!(ran.stderr.contains(REASON), "{ran}");
     }
+}
+
+/// `bundle build` asks the `go` in the PATH for its version first; this one is too old for all the rest.
+#[test]
+fn debug_output_goes_to_stderr_and_only_when_asked_for() {
+    let tools = home();
+    let go = tools.path().join("go");
+    fs::write(&go, "#!/bin/sh\necho go1.2\n").unwrap();
+    fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
+    let home = home().with_env("PATH", tools.path());
+    let build = |asked: &[&str]| home.run(["bundle", "build"].iter().chain(asked));
+    for asked in [&["-v", "1"][..], &["-v=1"], &["--verbose"], &["--v=3"]] {
+        let ran = build(asked);
+        assert!(ran.stderr.contains("`go env GOVERSION`: exit status: 0 after "), "{asked:?} {ran}");
+        assert_eq!(ran.stdout, "", "{asked:?}");
+    }
+    for asked in [&[][..], &["-v", "0"], &["--alsologtostderr"]] {
+        assert!(!build(asked).stderr.contains("GOVERSION"), "{asked:?}");
+    }
+    assert_eq!(build(&["-v", "lots"]).status, 14);
 }
