@@ -32,6 +32,13 @@ pub struct HandedOut {
     /// Nodes that a command is adding, until it has succeeded: the same command again goes on with them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub adding: BTreeSet<NodeName>,
+    /// Nodes that are being deleted, from the moment when their pods have moved: the same command goes on with them, and
+    /// `start` finishes it instead of starting them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub leaving: BTreeSet<NodeName>,
+    /// Nodes that were deleted while the API could not be told: it lists them still, and the next `start` sees to that.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ghosts: BTreeSet<NodeName>,
     /// The digest of the bundle that nodes are made from.
     pub bundle: String,
     /// The same for nodes that have one of their own.
@@ -63,6 +70,22 @@ pub const API_PORT: u16 = 6443;
 pub const API_IS_COMING: &str = "/run/flotilla/api-is-coming";
 
 impl HandedOut {
+    /// For a cluster without nodes.
+    pub fn new(subnet: Ipv4Net, pod_subnet: Ipv4Net, bundle: String) -> Self {
+        Self {
+            subnet,
+            pod_subnet,
+            nodes: BTreeMap::new(),
+            highest: 0,
+            adding: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            ghosts: BTreeSet::new(),
+            bundle,
+            bundles: BTreeMap::new(),
+            cni: None,
+        }
+    }
+
     /// The number for the next node; none if the subnet or the pods' is used up.
     pub fn next_number(&self, pod_prefix: u8) -> Option<u32> {
         let fits = |number: &u32| {
@@ -81,6 +104,8 @@ impl HandedOut {
         }
         let number = self.next_number(pod_prefix)?;
         self.nodes.insert(node.clone(), number);
+        // Whoever joins by that name takes its predecessor off the list.
+        self.ghosts.remove(node);
         self.highest = self.highest.max(number);
         Some(number)
     }
@@ -94,6 +119,7 @@ impl HandedOut {
     pub fn take_back(&mut self, node: &NodeName) {
         self.bundles.remove(node);
         self.adding.remove(node);
+        self.leaving.remove(node);
         self.highest = self.highest.max(self.nodes.remove(node).unwrap_or(0));
     }
 }

@@ -1,7 +1,9 @@
 //! Doing a plan: observe, plan, apply.
 
+mod remove;
 mod restart;
 mod retire;
+mod scope;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +15,6 @@ use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPo
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
-use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
@@ -54,10 +55,6 @@ pub struct Wait {
     pub conditions: BTreeSet<Condition>,
     pub limit: Duration,
 }
-
-/// How long an API that could answer may be silent before nothing more is expected of it.
-const ANSWER: Duration = Duration::from_secs(8);
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes are NotReady until you install a pod \
      network, and are not waited for";
@@ -173,14 +170,23 @@ impl Engine<'_> {
         can_start(cluster, &observed)?;
         let plan = plan::start(cluster, &observed, &wait.conditions);
         let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit);
-        if !plan.changes_something() && self.holds(&plan, &work).await {
+        self.do_start(&plan, &work, &wait.conditions).await
+    }
+
+    async fn do_start(
+        &self,
+        plan: &Plan,
+        work: &Work<'_>,
+        conditions: &BTreeSet<Condition>,
+    ) -> Result<Changed, EngineError> {
+        if !plan.changes_something() && self.holds(plan, work).await {
             return Ok(Changed::No);
         }
-        self.apply(&plan, &work).await?;
+        self.apply(plan, work).await?;
         if !plan.changes_something() {
             return Ok(Changed::No);
         }
-        if plan::attainable(cluster, &wait.conditions) != wait.conditions {
+        if plan::attainable(work.cluster()?, conditions) != *conditions {
             self.reporter.report(Event::Note { text: WITHOUT_NETWORK.into() });
         }
         Ok(Changed::Yes)
@@ -291,75 +297,6 @@ impl Engine<'_> {
             }
         }
         done
-    }
-
-    /// Takes nodes out of the cluster, its spec and what was handed out.
-    pub async fn delete_nodes(
-        &self,
-        cluster: &mut Cluster,
-        nodes: &[NodeName],
-        drain: Drain,
-    ) -> Result<(), EngineError> {
-        // First: nobody relies on one that is about to go.
-        cluster.spec.hand_over_primary(nodes);
-        self.store.save(cluster)?;
-        self.remove_nodes(cluster, nodes, drain).await?;
-        cluster.take_out(nodes);
-        self.driver.ensure_routes(cluster).await?;
-        // Last: killed before, the same command finds them again and tells the others that they are gone.
-        self.store.save(cluster)
-    }
-
-    /// Takes nodes out of the cluster. Where the API cannot be asked, only their machines are removed, and that is told.
-    /// Control planes are removed like that only by force, as they are where etcd would lose its majority.
-    pub async fn remove_nodes(
-        &self,
-        cluster: &Cluster,
-        nodes: &[NodeName],
-        drain: Drain,
-    ) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
-        let observed = self.observe_until_it_answers(cluster, &machines).await?;
-        let reachable = matches!(observed.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
-        let off: Vec<_> = nodes.iter().filter(|node| !observed.is_on(node)).map(NodeName::as_ref).collect();
-        if !reachable {
-            self.warn(
-                "the API does not answer: the nodes' pods are not moved, and the cluster still lists them, until \
-                 `kubectl delete node` takes them off",
-            );
-        } else if !off.is_empty() {
-            self.warn(&format!(
-                "{} cannot be drained while off: what ran there is forgotten",
-                off.join(", ")
-            ));
-        }
-        let why = (Leaving::Deleted, drain.force);
-        let retiring = self.retiring_or_forced(cluster, &observed, nodes, why)?;
-        let work = Work::on(cluster, machines).knowing(&observed);
-        let removed = self.apply(&plan::remove_nodes(nodes, &retiring, drain, reachable), &work).await;
-        if removed.is_ok() {
-            self.publish_anew(&retiring, &work).await?;
-        }
-        if reachable { self.or_admit(removed, nodes, &work).await } else { removed }
-    }
-
-    /// Looks again for a while, should the API be silent though it could answer: its address may just be moving, or the
-    /// host be busy.
-    async fn observe_until_it_answers(
-        &self,
-        cluster: &Cluster,
-        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
-    ) -> Result<Observed, EngineError> {
-        let since = Instant::now();
-        loop {
-            let observed = self.observe_with(cluster, machines).await?;
-            let could_answer = cluster.spec.control_planes().any(|node| observed.is_on(&node.name));
-            let is_silent = could_answer && observed.kubernetes == KubernetesState::Silent;
-            if !is_silent || since.elapsed() > ANSWER || self.cancel.is_cancelled() {
-                return Ok(observed);
-            }
-            sleep(LOOK_AGAIN).await;
-        }
     }
 
     fn warn(&self, text: &str) {
@@ -532,8 +469,8 @@ impl Engine<'_> {
             }
             Action::Wait(conditions) => {
                 let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
-                let machines = work.machines_on();
-                self.bootstrapper.wait(cluster, machine.as_ref(), &machines, conditions, work.limit).await?;
+                let (meant, machines) = (work.meant(cluster), work.machines_meant());
+                self.bootstrapper.wait(&meant, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
             }
             Action::Stop(node) => Ok(outcome(self.driver.stop(work.name, node).await?)),

@@ -6,7 +6,7 @@ use flotilla_linux::filelock::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName};
 
-use crate::explain::{Code, Explain, about, profile_flag};
+use crate::explain::{Code, Explain, INTERRUPTED, about, profile_flag};
 use crate::port::{BootstrapError, Certificate, DriverError, ExecError, Finding};
 
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,20 @@ pub enum EngineError {
         .authority.expires.strftime("%Y-%m-%d")
     )]
     AuthorityExpired { cluster: ClusterName, node: NodeName, authority: Certificate },
+    #[error("cluster {cluster} is paused")]
+    Paused {
+        cluster: ClusterName,
+        /// What force would do, if it is possible.
+        force: Option<&'static str>,
+    },
+    #[error("the API of cluster {cluster} does not answer")]
+    ApiSilent { cluster: ClusterName, force: Option<&'static str> },
+    #[error("etcd of cluster {cluster} has no quorum while {} {} off", names(.down), if .down.len() == 1 { "is" } else { "are" })]
+    NoQuorum {
+        cluster: ClusterName,
+        /// Control planes that are off.
+        down: Vec<NodeName>,
+    },
     #[error("cluster {cluster} is there already, with another {what}")]
     Different {
         cluster: ClusterName,
@@ -133,7 +147,7 @@ impl EngineError {
 impl Explain for EngineError {
     fn code(&self) -> Code {
         if self.is_interruption() {
-            return Code { name: "INTERRUPTED", exit_status: 130 };
+            return Code { name: INTERRUPTED, exit_status: 130 };
         }
         let (name, exit_status) = match self {
             Self::Spec(errors) => return errors.first().map_or(USAGE, |error| spec_code(error.kind())),
@@ -144,7 +158,9 @@ impl Explain for EngineError {
             Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
             Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
-            Self::NotRunning { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::NotRunning { .. } | Self::NoQuorum { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::Paused { .. } => ("GUEST_PAUSED", 89),
+            Self::ApiSilent { .. } => ("GUEST_API_SILENT", 89),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
             Self::ControlPlaneLost { .. } => ("GUEST_CONTROL_PLANE_LOST", 85),
             Self::AuthorityExpired { .. } => ("GUEST_CA_EXPIRED", 80),
@@ -174,7 +190,7 @@ impl Explain for EngineError {
             Self::Bootstrap(BootstrapError::Undrained { .. }) => ("GUEST_NODE_DRAIN", 82),
             Self::Bootstrap(_) => ("GUEST_START", 80),
             Self::Kubeconfig { .. } => ("HOST_KUBECONFIG", 38),
-            Self::Interrupted => ("INTERRUPTED", 130),
+            Self::Interrupted => (INTERRUPTED, 130),
         };
         Code { name, exit_status }
     }
@@ -198,6 +214,16 @@ impl Explain for EngineError {
             Self::Different { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or give another name with -p")]
+            }
+            Self::NoQuorum { cluster, .. } => vec![bring_back(cluster)],
+            Self::Paused { cluster, force } => {
+                let unpause = format!("unpause it first with `flotilla unpause{}`", profile_flag(cluster));
+                std::iter::once(unpause).chain(force.map(str::to_owned)).collect()
+            }
+            Self::ApiSilent { cluster, force } => {
+                let flag = profile_flag(cluster);
+                let look = format!("see why with `flotilla status{flag}`; `flotilla start{flag}` repairs what it can");
+                std::iter::once(look).chain(force.map(str::to_owned)).collect()
             }
             Self::LastControlPlane { cluster, .. } => {
                 vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]

@@ -13,6 +13,9 @@ pub struct Code {
     pub exit_status: u8,
 }
 
+/// The name of the failure that a person asked for with Ctrl-C.
+pub const INTERRUPTED: &str = "INTERRUPTED";
+
 /// Matched on the type once, in the crate that owns it; the binary has the one renderer.
 pub trait Explain: std::error::Error {
     fn code(&self) -> Code;

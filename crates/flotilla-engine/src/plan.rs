@@ -1,15 +1,18 @@
 //! The steps from what is there to what is wanted: a pure function.
 
 mod certificates;
+mod going;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_spec::network::Cni;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
+use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
 use crate::cluster::Cluster;
 use crate::port::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
+
+pub use going::{delete, drain_nodes, empty_nodes, remove_nodes, stop, stop_nodes};
 
 /// What there is of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +160,42 @@ impl Plan {
 
 /// Makes everything run that is wanted running. `wait` is what must hold in the end.
 pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>) -> Plan {
+    start_within(Scope { cluster, observed, only: None }, wait)
+}
+
+/// The same for some nodes of a cluster that is not paused: whatever others are, they stay.
+pub fn start_nodes(
+    cluster: &Cluster,
+    observed: &Observed,
+    nodes: &[NodeName],
+    wait: &BTreeSet<Condition>,
+) -> Plan {
+    start_within(Scope { cluster, observed, only: Some(nodes) }, wait)
+}
+
+/// What a start is about.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    cluster: &'a Cluster,
+    observed: &'a Observed,
+    /// None: all nodes.
+    only: Option<&'a [NodeName]>,
+}
+
+impl<'a> Scope<'a> {
+    /// The nodes that are started. One that is being deleted is not, unless it is a member of etcd, which may need it until
+    /// it has left.
+    fn to_run(self) -> impl Iterator<Item = &'a NodeSpec> {
+        let Self { cluster, observed, only } = self;
+        let is_needed = |name| !cluster.handed_out.leaving.contains(name) || observed.founders.contains(name);
+        let is_meant = move |name| only.is_none_or(|only| only.contains(name));
+        let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
+        nodes.filter(move |node| is_meant(&node.name) && is_needed(&node.name))
+    }
+}
+
+fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
+    let Scope { cluster, observed, only } = scope;
     let mut plan = Plan::default();
     let name = cluster.name();
     let subnet = cluster.handed_out.subnet;
@@ -168,14 +207,14 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         plan.add(Action::Routes, title, &[network], 30)
     });
     let mut machines = BTreeMap::new();
-    for node in to_run(cluster).filter(|node| !observed.is_whole(&node.name)) {
+    for node in scope.to_run().filter(|node| !observed.is_whole(&node.name)) {
         let is_on = observed.is_on(&node.name);
         let title = format!("{} node {}", if is_on { "repairing" } else { "booting" }, node.name);
         let after = [network, routes.filter(|_| !is_on)];
         let step = plan.add(Action::Machine(node.name.clone()), title, &after, 400);
         machines.insert(node.name.clone(), step);
     }
-    let first = first_control_plane(cluster, observed);
+    let first = first_control_plane(scope);
     // One that is whole may still be cut off: what talks to it needs the network.
     let machine = machines.get(first).copied().or(network);
     // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
@@ -185,16 +224,16 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         let title = "waking the control plane".to_owned();
         ready.push(Some(plan.add(Action::Unpause(first.clone()), title, &[machine], 500)));
         // Whoever froze the control plane froze the others with it.
-        for node in to_run(cluster).filter(|node| node.name != *first && observed.is_on(&node.name)) {
+        for node in scope.to_run().filter(|node| node.name != *first && observed.is_on(&node.name)) {
             let (title, machine) = (format!("waking node {}", node.name), machines.get(&node.name).copied());
             ready.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
         }
     }
-    let renewed = plan.renew(cluster, observed, &machines, &ready);
+    let renewed = plan.renew(scope, &machines, &ready);
     ready.push(renewed);
     // What reads the certificates is restarted with them, so the API has to answer again.
     let is_due = |node: &NodeSpec| node.role == Role::ControlPlane && observed.due.contains(&node.name);
-    let restarts = to_run(cluster).any(is_due);
+    let restarts = scope.to_run().any(is_due);
     let kubernetes = if restarts { KubernetesState::Silent } else { kubernetes };
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
@@ -208,7 +247,7 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
             if observed.founders.is_empty() {
                 // All control planes found the cluster together.
                 let is_other = |node: &&NodeSpec| node.role == Role::ControlPlane && node.name != *first;
-                let others = to_run(cluster).filter(is_other);
+                let others = scope.to_run().filter(is_other);
                 after.extend(others.map(|node| machines.get(&node.name).copied()));
             }
             let expected = if after.len() > alone { 6000 } else { 3000 };
@@ -219,7 +258,7 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
     }
     let mut cluster_is_up = ready.clone();
     let joining: Vec<_> =
-        to_run(cluster).filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
+        scope.to_run().filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
     ready.push(routes);
     // Deleted by force while there was no majority to let it go: it only costs votes.
     let is_known = |member: &Member| cluster.nodes().any(|node| member.is_of(&node));
@@ -242,8 +281,10 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
         let title = format!("joining node {}", node.name);
         ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, expected)));
     }
+    // Whoever starts some nodes of a cluster that answers may work with another one.
+    let starts_api = only.is_none() || kubernetes == KubernetesState::Silent;
     // With a control plane's certificates the administrator's is another one.
-    if !observed.published || restarts {
+    if !observed.published && starts_api || restarts {
         let title = format!("adding {name} to your kubeconfig");
         ready.push(Some(plan.add(Action::Publish, title, &[machine, renewed.filter(|_| restarts), api], 20)));
     }
@@ -258,10 +299,11 @@ pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>)
 /// The control plane that the others join, and that nothing else must have come before: a member that runs, or one that
 /// was a member before, or else the primary one. Where there is a member, nothing else will do, not even if that one is
 /// not to run: there would be two clusters.
-fn first_control_plane<'a>(cluster: &'a Cluster, observed: &Observed) -> &'a NodeName {
+fn first_control_plane(scope: Scope<'_>) -> &NodeName {
+    let Scope { cluster, observed, .. } = scope;
     let names = || cluster.spec.control_planes().map(|node| &node.name);
     let is_member = |name: &&NodeName| observed.is_on(name) && observed.joined.contains(*name);
-    let to_run: BTreeSet<_> = to_run(cluster).map(|node| &node.name).collect();
+    let to_run: BTreeSet<_> = scope.to_run().map(|node| &node.name).collect();
     let was_member = |name: &&NodeName| observed.founders.contains(*name);
     let was_there = |name: &&NodeName| to_run.contains(name) && observed.machines.contains_key(*name);
     let found = names().find(is_member);
@@ -280,10 +322,6 @@ pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Con
     wait.iter().copied().filter(|condition| has_network || !needs_network(condition)).collect()
 }
 
-fn to_run(cluster: &Cluster) -> impl Iterator<Item = &NodeSpec> {
-    cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running)
-}
-
 /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
 pub fn relabel(cluster: &Cluster, was: &ClusterSpec) -> Plan {
     let mut plan = Plan::default();
@@ -295,79 +333,6 @@ pub fn relabel(cluster: &Cluster, was: &ClusterSpec) -> Plan {
             plan.add(action, format!("changing the labels and taints of node {}", node.name), &[], 50);
         }
     }
-    plan
-}
-
-/// Empties those of some nodes that are on.
-pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan {
-    let mut plan = Plan::default();
-    for node in nodes.iter().filter(|node| observed.is_on(node)) {
-        plan.add(Action::Drain(node.clone(), how), format!("draining node {node}"), &[], 3000);
-    }
-    plan
-}
-
-/// Turns some nodes off; the others go on. Those of them that are `retiring` from the control plane do that first, one
-/// after the other.
-pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]) -> Plan {
-    let mut plan = Plan::default();
-    let retired = plan.retire(retiring, &[]);
-    for node in nodes.iter().filter(|node| observed.is_on(node)) {
-        let after = [retired.get(node).copied()];
-        plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &after, 1500);
-    }
-    plan
-}
-
-/// Takes nodes out of the cluster: emptied, off the list, machine and data gone. Those of them that are `retiring` from
-/// the control plane do that first, one after the other. `reachable`: the API answered.
-///
-/// None goes before all are empty: if one cannot be emptied, all of them stay.
-pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], drain: Drain, reachable: bool) -> Plan {
-    let mut plan = Plan::default();
-    let mut drained = Vec::new();
-    for node in nodes.iter().filter(|_| reachable) {
-        let title = format!("draining node {node}");
-        drained.push(Some(plan.add(Action::Drain(node.clone(), drain), title, &[], 3000)));
-    }
-    let retired = plan.retire(retiring, &drained);
-    for node in nodes {
-        let retired = retired.get(node).copied();
-        // One that could retire could be asked for: the list is of the same API.
-        let left = (reachable || retired.is_some()).then(|| {
-            let title = format!("taking node {node} off the cluster's list");
-            let after = if retired.is_some() { &[retired][..] } else { &drained };
-            plan.add(Action::Leave(node.clone()), title, after, 50)
-        });
-        let title = format!("removing the machine of node {node}");
-        plan.add(Action::RemoveMachine(node.clone()), title, &[left, retired], 200);
-    }
-    plan
-}
-
-/// Turns everything off. What is off already needs no step.
-pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
-    let mut plan = Plan::default();
-    // Also machines that no spec knows.
-    let on: Vec<_> = observed.machines.keys().filter(|node| observed.is_on(node)).collect();
-    for node in on {
-        plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &[], 1500);
-    }
-    if observed.published {
-        let title = format!("{} is no longer the current context of your kubeconfig", cluster.name());
-        plan.add(Action::Deselect, title, &[], 20);
-    }
-    plan
-}
-
-/// Removes everything. It needs no knowledge of what is there: a name is enough.
-pub fn delete(name: &ClusterName) -> Plan {
-    let mut plan = Plan::default();
-    let unpublish = plan.add(Action::Unpublish, format!("taking {name} out of your kubeconfig"), &[], 20);
-    let title = format!("removing the machines and the network of {name}");
-    let remove = plan.add(Action::RemoveAll, title, &[], 300);
-    let after = [Some(unpublish), Some(remove)];
-    plan.add(Action::Forget, format!("forgetting {name}"), &after, 100);
     plan
 }
 

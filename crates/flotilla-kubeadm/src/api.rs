@@ -24,6 +24,9 @@ pub(crate) const QUICK: Duration = Duration::from_millis(300);
 /// The same where the API server may be busy with its own start.
 pub(crate) const PATIENT: Duration = Duration::from_secs(2);
 
+/// The same where a wrong "it does not answer" would cost something: a host that swaps needs seconds for a handshake.
+pub(crate) const GENEROUS: Duration = Duration::from_secs(10);
+
 /// No question asked here takes longer, unless the server is stuck.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -65,6 +68,22 @@ pub(crate) async fn client(
 /// Whether the API serves what every cluster has.
 pub(crate) async fn serves(client: &Client) -> Result<bool, kube::Error> {
     exists(&Api::<Namespace>::all(client.clone()), SYSTEM).await
+}
+
+/// Whether the API serves anything before the limit is reached.
+pub(crate) async fn answers(
+    client: &Client,
+    limit: Duration,
+    cancelled: &Cancelled,
+) -> Result<bool, BootstrapError> {
+    let patience = Patience::new("the API's answer", limit, cancelled);
+    while serves(client).await.is_err() {
+        match patience.pause(POLL, &[]).await {
+            Err(BootstrapError::TimedOut { .. }) => return Ok(false),
+            result => result?,
+        }
+    }
+    Ok(true)
 }
 
 /// Whether the API server is through with something that it does after its start; an error while it is not.

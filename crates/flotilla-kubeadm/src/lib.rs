@@ -122,6 +122,17 @@ impl Bootstrapper for Kubeadm {
         missing::observe(cluster, node, machine, &self.cancelled).await
     }
 
+    async fn answers(
+        &self,
+        cluster: &Cluster,
+        speaker: &dyn Machine,
+        limit: Duration,
+    ) -> Result<bool, BootstrapError> {
+        let credentials = credentials::require(speaker).await?;
+        let client = api::client(cluster, &credentials, api::GENEROUS).await?;
+        api::answers(&client, limit, &self.cancelled).await
+    }
+
     async fn start_api(
         &self,
         cluster: &Cluster,

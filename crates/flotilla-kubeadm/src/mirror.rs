@@ -35,11 +35,20 @@ pub(crate) async fn has_etcd(client: &Client, node: &str) -> Result<bool, kube::
 ///
 /// The kubelet has started etcd before its node was known, has been refused, and would try again a minute later. A
 /// mirror that shows something else makes it look at once. It takes that away and makes the right one.
+///
+/// That only saves a minute: whatever fails here, the kubelet does it later by itself.
 pub(crate) async fn ensure_etcd(
     client: &Client,
     node: &str,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
+    match hasten_etcd(client, node, cancelled).await {
+        Err(BootstrapError::Interrupted) => Err(BootstrapError::Interrupted),
+        _ => Ok(()),
+    }
+}
+
+async fn hasten_etcd(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let action = format!("list the etcd of node {node}");
     let patience = Patience::new(format!("the listing of node {node}'s etcd"), LIMIT, cancelled);
     // The right one would be refused without the class of its priority.
@@ -54,11 +63,7 @@ pub(crate) async fn ensure_etcd(
     let pods = pods(client);
     insist(action.as_str(), cancelled, || api::create(&pods, stand_in.clone())).await?;
     for nudge in 1.. {
-        match patience.pause(POLL, &[]).await {
-            // It will be there within a minute, as it would have been without us.
-            Err(BootstrapError::TimedOut { .. }) => return Ok(()),
-            result => result?,
-        }
+        patience.pause(POLL, &[]).await?;
         match is_replaced(&pods, &name, nudge).await {
             Ok(true) => break,
             Err(error) if !api::is_passing(&error) => return Err(cannot(action)(error)),
@@ -104,7 +109,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fake_api::FakeApi;
+    use crate::fake_api::{FakeApi, Fault};
 
     const PODS: &str = "/api/v1/namespaces/kube-system/pods";
     const HOOK: &str = "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes";
@@ -128,6 +133,18 @@ mod tests {
         let api = FakeApi::new(&[(HOOK, json!("ok"))]);
         ensure_etcd(&api.client(), "demo", &never()).await.unwrap();
         assert!(has_etcd(&api.client(), "demo").await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_does_not_fail_because_the_listing_cannot_be_hastened() {
+        // The hook that is waited for is never done; and an API that refuses the stand-in.
+        ensure_etcd(&FakeApi::new(&[]).client(), "demo", &never()).await.unwrap();
+        let api = FakeApi::new(&[(HOOK, json!("ok"))]);
+        api.fail(&format!("POST {PODS}"), 1, Fault::Refused(403, "no"));
+        ensure_etcd(&api.client(), "demo", &never()).await.unwrap();
+        let cancelled: Cancelled = Arc::new(|| true);
+        let ended = ensure_etcd(&FakeApi::new(&[]).client(), "demo", &cancelled).await;
+        assert!(matches!(ended, Err(BootstrapError::Interrupted)), "{ended:?}");
     }
 
     #[tokio::test]

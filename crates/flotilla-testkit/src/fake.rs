@@ -9,8 +9,6 @@ mod driver;
 mod kubeconfig;
 mod machine;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use flotilla_engine::{Cluster, HandedOut};
 use flotilla_spec::ClusterSpec;
 
@@ -39,15 +37,9 @@ nodes:
 pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let spec = ClusterSpec::from_yaml(yaml).expect("the test's file is sound");
     let nodes = spec.nodes.iter().map(|node| node.name.clone()).zip(1..);
-    let handed_out = HandedOut {
-        highest: 0,
-        adding: BTreeSet::new(),
-        bundles: BTreeMap::new(),
-        cni: None,
-        subnet: subnet.parse().expect("the test's subnet is one"),
-        pod_subnet: "10.244.0.0/16".parse().expect("it is a range"),
-        nodes: nodes.collect::<BTreeMap<_, _>>(),
-        bundle: "sha256:0".to_owned(),
-    };
+    let subnet = subnet.parse().expect("the test's subnet is one");
+    let pods = "10.244.0.0/16".parse().expect("it is a range");
+    let nodes = nodes.collect();
+    let handed_out = HandedOut { nodes, ..HandedOut::new(subnet, pods, "sha256:0".to_owned()) };
     Cluster { spec, handed_out }
 }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use flotilla_bundle::Shelf;
 use flotilla_drivers::native::Native;
 use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::explain::{INTERRUPTED, about};
 use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
 use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, WhenBusy};
-use flotilla_engine::{Cluster, EngineError, Event, Node};
+use flotilla_engine::{Cluster, EngineError, Event, Explain, Node};
 use flotilla_kubeadm::Kubeadm;
 use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_linux::host::Cancel;
@@ -91,14 +92,40 @@ impl<'a> Cx<'a> {
         self.runtime.block_on(work)
     }
 
-    /// Makes everything run, and notes that no node is left to be added.
+    /// Makes everything run, and finishes what killed commands have left: no node is to be added or deleted any more.
     pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, Failure> {
         let changed = self.wait(self.engine().start(cluster, wait))?;
         if !cluster.handed_out.adding.is_empty() {
             cluster.handed_out.adding.clear();
             self.store.save(cluster)?;
         }
+        Ok(changed.or(self.finish_removals(cluster)?))
+    }
+
+    /// Makes some nodes run and leaves the others alone.
+    pub(crate) fn start_nodes(
+        &self,
+        cluster: &mut Cluster,
+        nodes: &[NodeName],
+        wait: &Wait,
+    ) -> Result<Changed, Failure> {
+        let changed = self.wait(self.engine().start_nodes(cluster, nodes, wait))?;
+        cluster.handed_out.adding.retain(|node| !nodes.contains(node));
+        self.store.save(cluster)?;
         Ok(changed)
+    }
+
+    /// Finishes the removal of nodes that were deleted before. The cluster runs also where that fails.
+    pub(crate) fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, Failure> {
+        match self.wait(self.engine().finish_removals(cluster)) {
+            Err(error) if error.code().name != INTERRUPTED => {
+                let text =
+                    format!("cannot finish deleting nodes: {error}; the next `flotilla start` tries again");
+                self.screen.reporter().report(Event::Warning { text: about(&self.name, &text) });
+                Ok(Changed::No)
+            }
+            finished => Ok(finished?),
+        }
     }
 
     /// Lets etcd begin anew in a control plane: see [`Kubeadm::restore`].

@@ -17,6 +17,8 @@ pub struct Resize<'a> {
     pub wanted: &'a ClusterSpec,
     /// Nodes that are about to be deleted: workers among them need not come up.
     pub going: &'a [NodeName],
+    /// No other node is started, whatever it is.
+    pub alone: bool,
     /// Control planes are restarted also where etcd is without its majority meanwhile.
     pub force: bool,
 }
@@ -54,7 +56,7 @@ impl Engine<'_> {
         how: Resize<'_>,
         wait: &Wait,
     ) -> Result<Changed, EngineError> {
-        let Resize { nodes, wanted, going, force } = how;
+        let Resize { nodes, wanted, going, force, alone } = how;
         let several = cluster.spec.control_planes().count() > 1;
         let is_control_plane =
             |name: &&NodeName| cluster.spec.control_planes().any(|node| node.name == **name);
@@ -66,7 +68,7 @@ impl Engine<'_> {
         if !off.is_empty() {
             self.give(cluster, wanted, off)?;
         }
-        if !one_by_one.is_empty() {
+        if !one_by_one.is_empty() && !alone {
             // Who is dead would be missed while another is off.
             changed = self.start_staying(cluster, going, wait).await?;
         }
@@ -76,7 +78,12 @@ impl Engine<'_> {
             }
             self.power_off(cluster, std::slice::from_ref(name)).await?;
             self.give(cluster, wanted, [name])?;
-            changed = changed.or(self.start_staying(cluster, going, wait).await?);
+            let started = if alone {
+                self.start_nodes(cluster, std::slice::from_ref(name), wait).await?
+            } else {
+                self.start_staying(cluster, going, wait).await?
+            };
+            changed = changed.or(started);
         }
         if !others.is_empty() {
             let names: Vec<_> = others.iter().copied().cloned().collect();

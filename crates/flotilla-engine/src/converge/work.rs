@@ -16,6 +16,8 @@ pub(super) struct Work<'a> {
     pub(super) cluster: Option<&'a Cluster>,
     pub(super) limit: Duration,
     machines: Mutex<BTreeMap<NodeName, Arc<dyn Machine>>>,
+    /// The nodes that it is about; none for all.
+    only: Option<&'a [NodeName]>,
     /// The control planes whose etcd was seen to be down by the others: they may be cut off.
     unheard: BTreeSet<NodeName>,
 }
@@ -25,7 +27,7 @@ impl<'a> Work<'a> {
     pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
         let (name, limit) = (cluster.name(), Duration::MAX);
         let (machines, unheard) = (Mutex::new(machines), BTreeSet::new());
-        Self { name, cluster: Some(cluster), limit, machines, unheard }
+        Self { name, cluster: Some(cluster), limit, machines, only: None, unheard }
     }
 
     /// The same with what was seen of etcd.
@@ -36,6 +38,11 @@ impl<'a> Work<'a> {
         Self { unheard, ..self }
     }
 
+    /// The same for some nodes alone.
+    pub(super) fn only(self, nodes: &'a [NodeName]) -> Self {
+        Self { only: Some(nodes), ..self }
+    }
+
     /// Something that needs no more of a cluster than its name.
     pub(super) fn of(name: &'a ClusterName) -> Self {
         Self {
@@ -43,6 +50,7 @@ impl<'a> Work<'a> {
             cluster: None,
             limit: Duration::MAX,
             machines: Mutex::default(),
+            only: None,
             unheard: BTreeSet::new(),
         }
     }
@@ -57,9 +65,26 @@ impl<'a> Work<'a> {
         self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
     }
 
-    pub(super) fn machines_on(&self) -> Vec<Arc<dyn Machine>> {
+    /// The machines that are on, of the nodes that it is about.
+    pub(super) fn machines_meant(&self) -> Vec<Arc<dyn Machine>> {
         let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
-        machines.values().filter(|machine| machine.state().power == Power::On).cloned().collect()
+        let on = machines.values().filter(|machine| machine.state().power == Power::On);
+        on.filter(|machine| self.is_meant(machine.name())).cloned().collect()
+    }
+
+    /// The cluster as it is waited for: of other nodes nothing is expected, nor of those that are being deleted.
+    pub(super) fn meant(&self, cluster: &Cluster) -> Cluster {
+        let mut cluster = cluster.clone();
+        for node in &mut cluster.spec.nodes {
+            if !self.is_meant(&node.name) || cluster.handed_out.leaving.contains(&node.name) {
+                node.power = WantedPower::Stopped;
+            }
+        }
+        cluster
+    }
+
+    fn is_meant(&self, name: &NodeName) -> bool {
+        self.only.is_none_or(|only| only.contains(name))
     }
 
     /// A node's machine, on or off.

@@ -4,25 +4,23 @@ use std::collections::BTreeMap;
 
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
-use super::{Action, Observed, Plan, to_run};
-use crate::cluster::Cluster;
+use super::{Action, Plan, Scope};
 
 impl Plan {
     /// Renews the certificates that are due, as soon as these machines and all control planes are on: all control planes
     /// share one administrator's certificate, and sign those of the workers.
     pub(super) fn renew(
         &mut self,
-        cluster: &Cluster,
-        observed: &Observed,
+        scope: Scope<'_>,
         machines: &BTreeMap<NodeName, usize>,
         after: &[Option<usize>],
     ) -> Option<usize> {
-        let is_due = |node: &&NodeSpec| observed.due.contains(&node.name);
-        let due: Vec<_> = to_run(cluster).filter(is_due).map(|node| node.name.clone()).collect();
+        let is_due = |node: &&NodeSpec| scope.observed.due.contains(&node.name);
+        let due: Vec<_> = scope.to_run().filter(is_due).map(|node| node.name.clone()).collect();
         if due.is_empty() {
             return None;
         }
-        let needed = to_run(cluster).filter(|node| node.role == Role::ControlPlane || is_due(node));
+        let needed = scope.to_run().filter(|node| node.role == Role::ControlPlane || is_due(node));
         let booted = needed.map(|node| machines.get(&node.name).copied());
         let after: Vec<_> = after.iter().copied().chain(booted).collect();
         let names: Vec<_> = due.iter().map(NodeName::as_ref).collect();

@@ -153,6 +153,15 @@ pub trait Bootstrapper: Send + Sync {
     /// How far the control plane in this machine is. Never waits long.
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
 
+    /// Whether the API answers, asked with the credentials of a control plane that is a member. Asks again until the limit
+    /// is reached, and gives a slow host time for each answer.
+    async fn answers(
+        &self,
+        cluster: &Cluster,
+        speaker: &dyn Machine,
+        limit: Duration,
+    ) -> Result<bool, BootstrapError>;
+
     /// Brings up etcd and the API server: when it returns, the API answers. `others` are the machines of the other control
     /// planes that are to run, as far as they are on. A cluster that is new is founded by all of them together, and what is
     /// left to do for each of the others is done by its [`Bootstrapper::join`].

@@ -15,17 +15,8 @@ fn empty(subnet: &str, pod_subnet: &str, prefix: u8) -> Cluster {
     let mut spec = file.expanded(&"v1.37.1".parse().unwrap());
     spec.nodes.clear();
     spec.network.node_pod_prefix = prefix;
-    let handed_out = HandedOut {
-        subnet: subnet.parse().unwrap(),
-        pod_subnet: pod_subnet.parse().unwrap(),
-        nodes: BTreeMap::new(),
-        highest: 0,
-        adding: BTreeSet::new(),
-        bundle: "0123".to_owned(),
-        bundles: BTreeMap::new(),
-        cni: None,
-    };
-    Cluster { spec, handed_out }
+    let (subnet, pod_subnet) = (subnet.parse().unwrap(), pod_subnet.parse().unwrap());
+    Cluster { spec, handed_out: HandedOut::new(subnet, pod_subnet, "0123".to_owned()) }
 }
 
 fn name(index: u32) -> NodeName {

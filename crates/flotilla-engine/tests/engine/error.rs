@@ -63,6 +63,9 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoNode { cluster: demo(), node: "m02".into() },
         EngineError::NotRunning { cluster: demo(), node: "demo-m02".parse().unwrap() },
         EngineError::Stopped(demo()),
+        EngineError::NoQuorum { cluster: demo(), down: vec!["demo".parse().unwrap()] },
+        EngineError::Paused { cluster: demo(), force: None },
+        EngineError::ApiSilent { cluster: demo(), force: Some("--force does it") },
         EngineError::LastControlPlane { cluster: demo(), going: 1 },
         majority(2, 3),
         majority(1, 1),
@@ -134,6 +137,9 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo-m02 is not running
     83 GUEST_NOT_RUNNING: cluster demo is stopped
+    83 GUEST_NOT_RUNNING: etcd of cluster demo has no quorum while demo is off
+    89 GUEST_PAUSED: cluster demo is paused
+    89 GUEST_API_SILENT: the API of cluster demo does not answer
     81 GUEST_LAST_CONTROL_PLANE: 1 of 1 control planes would be deleted: cluster demo would have none left
     81 GUEST_MAJORITY: 2 of 3 members are up; stopping demo-m02 leaves 1
     81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
@@ -183,6 +189,10 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla node start demo-m02 -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
+    GUEST_NOT_RUNNING: `flotilla start -p demo` brings back control planes that are down
+    GUEST_PAUSED: unpause it first with `flotilla unpause -p demo`
+    GUEST_API_SILENT: see why with `flotilla status -p demo`; `flotilla start -p demo` repairs what it can
+    GUEST_API_SILENT: --force does it
     GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` removes the whole cluster
     GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
     GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer

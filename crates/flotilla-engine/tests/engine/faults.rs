@@ -75,7 +75,12 @@ async fn run(command: Command, world: &World) -> Result<Changed, EngineError> {
             Ok(drained.or(world.engine().stop_nodes(&world.cluster, &node, false).await?))
         }
         Command::RemoveNode | Command::RemovePrimary => {
-            world.engine().remove_nodes(&world.cluster, &node, DRAIN).await
+            let mut cluster = world.store.get(world.name())?;
+            if cluster.node(&node[0]).is_none() {
+                return Ok(Changed::No);
+            }
+            world.engine().delete_nodes(&mut cluster, &node, DRAIN).await?;
+            Ok(Changed::Yes)
         }
     }
 }

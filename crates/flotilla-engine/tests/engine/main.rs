@@ -10,6 +10,8 @@ mod error;
 mod faults;
 mod lost;
 mod plan;
+mod removal;
 mod restart;
+mod scope;
 mod store;
 mod world;

@@ -368,20 +368,17 @@ fn control_planes_retire_one_after_the_other_before_they_stop_or_go() {
     stop/demo-b <- retire/demo-b
     stop/demo-c
     ");
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..], &retiring, DRAIN, true)), @"
-    drain/demo-b
-    drain/demo-c
-    drain/demo-e
-    retire/demo-e <- drain/demo-b, drain/demo-c, drain/demo-e
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..], &retiring, &[], true)), @"
+    retire/demo-e
     retire/demo-b <- retire/demo-e
     leave/demo-b <- retire/demo-b
     remove/demo-b <- leave/demo-b, retire/demo-b
-    leave/demo-c <- drain/demo-b, drain/demo-c, drain/demo-e
+    leave/demo-c
     remove/demo-c <- leave/demo-c
     leave/demo-e <- retire/demo-e
     remove/demo-e <- leave/demo-e, retire/demo-e
     ");
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..2], &retiring[1..], DRAIN, false)), @"
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..2], &retiring[1..], &[], false)), @"
     retire/demo-b
     leave/demo-b <- retire/demo-b
     remove/demo-b <- leave/demo-b, retire/demo-b
@@ -446,15 +443,18 @@ fn what_needs_a_network_is_not_waited_for_in_a_cluster_without_one() {
 #[test]
 fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked() {
     let nodes: [NodeName; 2] = ["demo-a", "demo-d"].map(|name| name.parse().unwrap());
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], DRAIN, true)), @"
+    insta::assert_snapshot!(shown(&plan::empty_nodes(&nodes, DRAIN)), @"
     drain/demo-a
     drain/demo-d
-    leave/demo-a <- drain/demo-a, drain/demo-d
-    remove/demo-a <- leave/demo-a
-    leave/demo-d <- drain/demo-a, drain/demo-d
-    remove/demo-d <- leave/demo-d
     ");
-    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], DRAIN, false)), @"
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], &names(["ghost"]), true)), @"
+    leave/demo-a
+    remove/demo-a <- leave/demo-a
+    leave/demo-d
+    remove/demo-d <- leave/demo-d
+    leave/ghost
+    ");
+    insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], &[], false)), @"
     remove/demo-a
     remove/demo-d
     ");
@@ -542,4 +542,43 @@ fn steps_side_by_side_take_the_time_of_the_longest() {
     let delete = plan::delete(cluster.name());
     assert!(delete.expected() < delete.work(), "the kubeconfig and the machines at once");
     assert_eq!(Plan::default().expected(), Duration::ZERO);
+}
+
+#[test]
+fn a_start_of_some_nodes_leaves_the_others_and_the_kubeconfig_alone() {
+    let cluster = seven_nodes();
+    let mut observed = all_of(&cluster);
+    let [named, dead, damaged] = names(["demo-a", "demo-c", "demo-e"]);
+    for node in [&named, &dead] {
+        observed.machines.insert(node.clone(), OFF);
+        observed.joined.remove(node);
+    }
+    observed.machines.insert(damaged.clone(), MachineState { power: Power::On, whole: false });
+    observed.published = false;
+    let plan = plan::start_nodes(&cluster, &observed, &[named], &ready());
+    insta::assert_snapshot!(shown(&plan), @"
+    machine/demo-a
+    join/demo-a <- machine/demo-a
+    wait <- join/demo-a
+    ");
+}
+
+#[test]
+fn a_node_that_is_being_deleted_is_not_started_unless_etcd_may_need_it() {
+    let mut cluster = seven_nodes();
+    let mut observed = all_of(&cluster);
+    let going = names(["demo-e", "demo-a"]);
+    for node in &going {
+        observed.machines.insert(node.clone(), OFF);
+        observed.joined.remove(node);
+        cluster.handed_out.leaving.insert(node.clone());
+    }
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
+    machine/demo-e
+    join/demo-e <- machine/demo-e
+    wait <- join/demo-e
+    ");
+    // It has left etcd.
+    observed.founders.remove(&going[0]);
+    insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"wait");
 }

@@ -26,7 +26,7 @@ async fn resize(
     force: bool,
 ) -> Result<Changed, EngineError> {
     let mut cluster = world.cluster.clone();
-    let how = Resize { nodes, wanted, going: &[], force };
+    let how = Resize { nodes, wanted, going: &[], force, alone: false };
     let done = world.engine().resize(&mut cluster, how, &wait()).await;
     world.cluster = cluster;
     done

@@ -91,3 +91,17 @@ async fn a_person_need_not_wait_for_an_answer() {
     let error = insist("look", &always, || serves(&client)).await.unwrap_err();
     assert!(matches!(error, BootstrapError::Interrupted), "{error:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_is_slow_to_answer_answers_and_one_that_never_does_is_silent() {
+    let never: Cancelled = Arc::new(|| false);
+    let api = FakeApi::new(&[(NAMESPACE, json!({"metadata": {}}))]);
+    api.fail(&format!("GET {NAMESPACE}"), 50, Fault::Refused(503, "busy"));
+    let limit = Duration::from_secs(30);
+    assert!(answers(&api.client(), limit, &never).await.unwrap());
+    api.fail(&format!("GET {NAMESPACE}"), usize::MAX, Fault::Unheard);
+    assert!(!answers(&api.client(), limit, &never).await.unwrap());
+    let cancelled: Cancelled = Arc::new(|| true);
+    let ended = answers(&api.client(), limit, &cancelled).await;
+    assert!(matches!(ended, Err(BootstrapError::Interrupted)), "{ended:?}");
+}

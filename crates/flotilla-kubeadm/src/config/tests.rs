@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flotilla_engine::cluster::HandedOut;
 use flotilla_spec::ClusterSpec;
@@ -10,16 +10,8 @@ fn cluster(spec: &str) -> Cluster {
         format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\n{spec}");
     let spec = ClusterSpec::from_yaml(&spec).unwrap();
     let nodes = spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect();
-    let handed_out = HandedOut {
-        subnet: "10.213.0.0/24".parse().unwrap(),
-        pod_subnet: "10.244.0.0/16".parse().unwrap(),
-        nodes,
-        highest: 0,
-        adding: BTreeSet::new(),
-        bundles: BTreeMap::new(),
-        cni: None,
-        bundle: "sha256:0".to_owned(),
-    };
+    let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
+    let handed_out = HandedOut { nodes, ..HandedOut::new(subnet, pods, "sha256:0".to_owned()) };
     Cluster { spec, handed_out }
 }
 

@@ -1,6 +1,7 @@
 //! A Kubernetes that is a few files in the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct FakeBootstrapper {
     certificates: Mutex<BTreeMap<NodeName, Certificate>>,
     /// Nodes that see nobody, and that nobody sees.
     cut_off: Mutex<BTreeSet<String>>,
+    /// The API does not answer, whatever runs.
+    silent: AtomicBool,
 }
 
 impl FakeBootstrapper {
@@ -59,6 +62,11 @@ impl FakeBootstrapper {
 
     fn certificate_of(&self) -> MutexGuard<'_, BTreeMap<NodeName, Certificate>> {
         self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the API answer nobody any more.
+    pub fn fall_silent(&self) {
+        self.silent.store(true, Ordering::Relaxed);
     }
 
     /// Takes a node off the cluster's list, as `kubectl delete node` does, until it joins again.
@@ -88,6 +96,14 @@ impl FakeBootstrapper {
     pub fn member_names(&self, cluster: &ClusterName) -> Vec<String> {
         let etcd = self.etcd();
         etcd.get(cluster).into_iter().flatten().map(|member| member.name.clone()).collect()
+    }
+
+    /// What is seen from outside.
+    async fn state(&self, machine: &dyn Machine) -> KubernetesState {
+        if self.silent.load(Ordering::Relaxed) {
+            return KubernetesState::Silent;
+        }
+        state(machine).await.unwrap_or(KubernetesState::Silent)
     }
 
     fn etcd(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Vec<Member>>> {
@@ -139,8 +155,15 @@ impl Bootstrapper for FakeBootstrapper {
     /// A fault here is an API that could not be asked.
     async fn observe(&self, _: &Cluster, _: &Node, machine: &dyn Machine) -> KubernetesState {
         let Ok(call) = self.calls.begin("observe".to_owned()).await else { return KubernetesState::Silent };
-        let seen = state(machine).await.unwrap_or(KubernetesState::Silent);
+        let seen = self.state(machine).await;
         call.end().map_or(KubernetesState::Silent, |()| seen)
+    }
+
+    async fn answers(&self, _: &Cluster, machine: &dyn Machine, _: Duration) -> Result<bool, BootstrapError> {
+        let call = self.calls.begin("answers".to_owned()).await?;
+        let seen = self.state(machine).await;
+        call.end()?;
+        Ok(matches!(seen, KubernetesState::Partial | KubernetesState::Complete))
     }
 
     async fn start_api(

@@ -16,16 +16,22 @@ use crate::failure::Failure;
 pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<(), Failure> {
     ranges::check(cx, cluster, false)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    check(cx, &shelf, cluster)?;
     let known = cluster.handed_out.bundles.clone();
-    let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
-    let mut problems = bundle_problems(&shelf, &cluster.spec, new)?;
-    problems.extend(host_problems(cx, cluster)?);
-    refuse(problems, None)?;
     cluster.handed_out.bundles = own_bundles(cx, &shelf, &cluster.spec, &known)?;
     // Nobody takes the names and ports between our look and our note.
     let _alone = cx.store.hand_out_alone()?;
     refuse(host_problems(cx, cluster)?, None)?;
     Ok(cx.store.save(cluster)?)
+}
+
+/// Refuses what nodes want and cannot have. Changes nothing.
+pub(crate) fn check(cx: &Cx, shelf: &Shelf, cluster: &Cluster) -> Result<(), Failure> {
+    let known = &cluster.handed_out.bundles;
+    let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
+    let mut problems = bundle_problems(shelf, &cluster.spec, new)?;
+    problems.extend(host_problems(cx, cluster)?);
+    refuse(problems, None)
 }
 
 /// The bundles of nodes that do not have the cluster's, by digest: found, or built. Those that are known stay.

@@ -45,7 +45,7 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
     }
     cx.heed_signals()?;
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
-    let changed = change(&cx, &mut cluster, &plan, drain)?;
+    let changed = change(&cx, &mut cluster, &plan, drain, None)?;
     tell(&cx, args, &plan, changed);
     Ok(())
 }
@@ -99,23 +99,39 @@ pub(crate) fn tell_outages(cx: &Cx, plan: &Plan) {
 
 /// Does it in an order in which pods that must move have somewhere to go, and in which the same command goes on from
 /// wherever this one was killed. All that can be settled without a machine is settled before the first one is touched.
-pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) -> Result<Changed, Failure> {
+/// With `only` one node changes: no other is started or stopped.
+pub(crate) fn change(
+    cx: &Cx,
+    cluster: &mut Cluster,
+    plan: &Plan,
+    drain: Drain,
+    only: Option<&NodeName>,
+) -> Result<Changed, Failure> {
     let (engine, wait) = (cx.engine(), wait::default());
     // Once more: while a person thought, a node may have died.
     check(cx, cluster, plan, drain.force)?;
     let mut next = merged(cluster, plan)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     next.handed_out.bundles = prepare::own_bundles(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
-    cx.wait(engine.finish_stop(cluster))?;
+    if only.is_none() {
+        cx.wait(engine.finish_stop(cluster))?;
+    }
+    let is_off = only.is_some_and(|node| cx.wait(engine.machine(&cx.name, node)).is_err());
     prepare::save(cx, &mut next)?;
     *cluster = next;
     let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
     let resized: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).cloned().collect();
     let resized: Vec<_> =
         cluster.nodes().map(|node| node.spec.name).filter(|name| resized.contains(name)).collect();
-    let how = Resize { nodes: &resized, wanted: &plan.wanted, going: &gone, force: drain.force };
+    let (wanted, force) = (&plan.wanted, drain.force);
+    let how = Resize { nodes: &resized, wanted, going: &gone, force, alone: only.is_some() };
     let mut changed = cx.wait(engine.resize(cluster, how, &wait))?;
-    if plan.runs() {
+    if let Some(node) = only {
+        // One that was off gets what is new when it is started.
+        if plan.runs() && !is_off {
+            changed = changed.or(cx.start_nodes(cluster, std::slice::from_ref(node), &wait)?);
+        }
+    } else if plan.runs() {
         changed = changed.or(cx.wait(engine.start_staying(cluster, &gone, &wait))?);
         cluster.handed_out.adding.clear();
     }
@@ -127,10 +143,16 @@ pub(crate) fn change(cx: &Cx, cluster: &mut Cluster, plan: &Plan, drain: Drain) 
     if plan.changes.iter().any(Change::forwards) {
         changed = changed.or(cx.wait(engine.driver.ensure_routes(cluster)).map_err(EngineError::from)?);
     }
+    if only.is_some() {
+        return Ok(changed);
+    }
     control_plane::check_again(cx, cluster, plan, drain.force)?;
     if !gone.is_empty() {
         cx.wait(engine.delete_nodes(cluster, &gone, drain))?;
         changed = Changed::Yes;
+    }
+    if plan.runs() {
+        changed = changed.or(cx.finish_removals(cluster)?);
     }
     let stopped = if plan.runs() {
         let off = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
@@ -182,6 +204,8 @@ fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, Failure> {
                     next.mounts.clone_from(&known.mounts);
                 }
                 *known = next;
+                // A file that has a node wants to keep it.
+                cluster.handed_out.leaving.remove(&node.name);
             }
             None => cluster.spec.nodes.push(node.clone()),
         }

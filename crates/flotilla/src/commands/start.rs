@@ -4,19 +4,19 @@ mod asked;
 pub(crate) mod request;
 pub(crate) mod wait;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use flotilla_bundle::Shelf;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
-use flotilla_engine::port::{Changed, Finding, Severity};
+use flotilla_engine::port::{Changed, Finding, Power, Severity};
 use flotilla_engine::store::Ranges;
 use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_kubeadm::flannel_manifest;
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeSpec, WantedPower};
+use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
 
 use crate::args::{LockArgs, StartArgs};
@@ -52,6 +52,9 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
     let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
+    if let Some(text) = wanted.raised() {
+        cx.screen.reporter().report(Event::Note { text });
+    }
     let how = how(wanted.wait.clone());
     start(&cx, &shelf, &Asked::Typed(wanted), Path::new(""), &how)
 }
@@ -107,9 +110,12 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
+    let mut pending = Vec::new();
     let mut cluster = if let Some(known) = cx.store.load(&cx.name)? {
         cx.wait(cx.engine().finish_stop(&known))?;
-        let cluster = Cluster { spec: asked.merged_into(cx, &known)?, ..known };
+        let spec = asked.merged_into(cx, &known)?;
+        pending = sizes_that_wait(cx, &known.spec, &spec)?;
+        let cluster = Cluster { spec, ..known };
         cx.store.save(&cluster)?;
         cluster
     } else {
@@ -132,11 +138,8 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
         }
         made?
     };
-    if asked.sizes_given() {
-        warn_of_sizes_that_wait(cx, &cluster);
-    }
     let changed = cx.start(&mut cluster, &how.wait)?;
-    tell(cx.screen, &cluster, changed);
+    tell(cx.screen, &cluster, changed, &pending);
     Ok(())
 }
 
@@ -206,25 +209,12 @@ fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Clus
     let Some(pod_subnet) = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others)) else {
         return none_left("pods");
     };
-    let handed_out = HandedOut {
-        subnet,
-        pod_subnet,
-        nodes: BTreeMap::new(),
-        highest: 0,
-        adding: BTreeSet::new(),
-        bundle,
-        bundles: BTreeMap::new(),
-        cni: None,
-    };
-    Ok(Ok(Cluster { spec, handed_out }))
+    Ok(Ok(Cluster { spec, handed_out: HandedOut::new(subnet, pod_subnet, bundle) }))
 }
 
 /// Which nodes get the size that was typed: those that have their own keep it.
 fn tell_sizes(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) {
-    let size = |node: &NodeSpec| (node.cpus, node.memory, node.disk);
-    let pairs = before.nodes.iter().zip(&after.nodes);
-    let changed = pairs.filter(|(before, after)| size(before) != size(after));
-    let changed: Vec<_> = changed.map(|(_, node)| node.name.to_string()).collect();
+    let changed: Vec<_> = resized(before, after).map(ToString::to_string).collect();
     let text = match changed.as_slice() {
         [] => "no node's size changes: `flotilla node update` changes those that have their own".to_owned(),
         names if names.len() == after.nodes.len() => return,
@@ -234,14 +224,17 @@ fn tell_sizes(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) {
     cx.screen.reporter().report(Event::Note { text });
 }
 
-fn warn_of_sizes_that_wait(cx: &Cx, cluster: &Cluster) {
-    let machines = cx.wait(cx.engine().machines(cluster.name())).unwrap_or_default();
-    let running = machines.values().any(|machine| machine.state().power == flotilla_engine::port::Power::On);
-    if running {
-        let text =
-            "a running node keeps its size: it changes with the next `flotilla stop` and `start`".into();
-        cx.screen.reporter().report(Event::Note { text });
-    }
+/// The nodes that run with the size that they had: they get their new one when they boot.
+fn sizes_that_wait(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) -> Result<Vec<NodeName>, Failure> {
+    let machines = cx.wait(cx.engine().machines(&after.name))?;
+    let is_on = |name: &&NodeName| machines.get(*name).is_some_and(|it| it.state().power == Power::On);
+    Ok(resized(before, after).filter(is_on).cloned().collect())
+}
+
+fn resized<'a>(before: &'a ClusterSpec, after: &'a ClusterSpec) -> impl Iterator<Item = &'a NodeName> {
+    let size = |node: &NodeSpec| (node.cpus, node.memory, node.disk);
+    let pairs = before.nodes.iter().zip(&after.nodes);
+    pairs.filter(move |(before, after)| size(before) != size(after)).map(|(_, node)| &node.name)
 }
 
 fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
@@ -262,22 +255,41 @@ fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(screen: &Screen, cluster: &Cluster, changed: Changed) {
+/// `pending` are nodes whose new size is saved and takes effect when they boot.
+fn tell(screen: &Screen, cluster: &Cluster, changed: Changed, pending: &[NodeName]) {
     let (name, version) = (cluster.name(), &cluster.spec.kubernetes_version);
     let node = cluster.primary().map(|node| node.address.to_string()).unwrap_or_default();
-    let value = json!({
+    let mut value = json!({
         "name": name.as_ref(),
-        "changed": changed.is_yes(),
+        "changed": changed.is_yes() || !pending.is_empty(),
         "kubernetesVersion": version.to_string(),
         "server": cluster.api_url(),
         "ip": node,
     });
+    if !pending.is_empty() {
+        value["sizesPending"] = json!(pending.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
+    }
     screen.result(&value, || {
-        if !changed.is_yes() {
-            return format!("{name} runs already (Kubernetes {version}, {node}): nothing to do");
+        let runs = format!("{name} runs already (Kubernetes {version}, {node})");
+        let up = format!("{name} is up: Kubernetes {version} at {}", cluster.api_url());
+        match (changed, pending_sizes(name, pending)) {
+            (Changed::No, None) => format!("{runs}: nothing to do"),
+            (Changed::No, Some(pending)) => format!("{runs}\n{pending}"),
+            (Changed::Yes, None) => format!("{up}\n\n{}", next_commands(name)),
+            (Changed::Yes, Some(pending)) => format!("{up}\n{pending}\n\n{}", next_commands(name)),
         }
-        format!("{name} is up: Kubernetes {version} at {}\n\n{}", cluster.api_url(), next_commands(name))
     });
+}
+
+fn pending_sizes(name: &ClusterName, nodes: &[NodeName]) -> Option<String> {
+    let names: Vec<&str> = nodes.iter().map(AsRef::as_ref).collect();
+    let (names, flag) = (names.join(", "), profile_flag(name));
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "the new size of {names} is saved and takes effect when it boots: `flotilla stop{flag}`, then \
+             `flotilla start{flag}`"
+        )
+    })
 }
 
 /// What a person may want to type next.

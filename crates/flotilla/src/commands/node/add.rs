@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flotilla_bundle::Shelf;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ExtraOption, FeatureGates, KubernetesVersion, NodeDefaults, NodeName, NodeSpec, Role};
@@ -27,9 +28,13 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
+    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    prepare::check(cx, &shelf, &cluster)?;
+    // Others are not started or unpaused for it.
+    cx.wait(cx.engine().require_api(&cluster))?;
     prepare::warn(cx, &cluster.spec);
     prepare::save(cx, &mut cluster)?;
-    cx.start(&mut cluster, &wait::default())?;
+    cx.start_nodes(&mut cluster, &added, &wait::default())?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || format!("{} joined cluster {}", super::joined(&added), cx.name));
@@ -173,8 +178,6 @@ fn unfinished(cluster: &Cluster, wanted: &NodeSpec) -> Vec<NodeName> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use clap::Parser;
     use flotilla_engine::HandedOut;
     use flotilla_spec::ClusterFile;
@@ -185,16 +188,8 @@ mod tests {
     fn cluster(nodes: &str) -> Cluster {
         let text = format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nnodes: [{nodes}]");
         let spec = ClusterFile::read("a.yaml", &text).unwrap().expanded(&"v1.37.1".parse().unwrap());
-        let handed_out = HandedOut {
-            subnet: "10.213.0.0/24".parse().unwrap(),
-            pod_subnet: "10.244.0.0/16".parse().unwrap(),
-            nodes: BTreeMap::new(),
-            highest: 0,
-            adding: BTreeSet::new(),
-            bundle: String::new(),
-            bundles: BTreeMap::new(),
-            cni: None,
-        };
+        let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
+        let handed_out = HandedOut::new(subnet, pods, String::new());
         Cluster { spec, handed_out }
     }
 

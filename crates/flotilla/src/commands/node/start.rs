@@ -1,7 +1,6 @@
 //! `flotilla node start`
 
 use flotilla_engine::port::Changed;
-use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
@@ -16,19 +15,25 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let mut names = super::names(&cluster, &wanted)?;
+    let named = super::names(&cluster, &wanted)?;
     // As a proposal has it: `node add`, then `node start`. Its --all says the same.
-    if names.is_empty() {
-        names = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
-    }
+    let all = cluster.spec.nodes.iter().map(|node| node.name.clone());
+    let names = if named.is_empty() { all.collect() } else { named.clone() };
     for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
         node.power = WantedPower::Running;
     }
+    // Whoever starts one wants to keep it.
+    cluster.handed_out.leaving.retain(|node| !named.contains(node));
     super::control_plane_is_to_run(&cluster)?;
-    start_together(cx, &cluster)?;
     ranges::check(cx, &cluster, false)?;
-    cx.store.save(&cluster)?;
-    let changed = cx.start(&mut cluster, &wait::default())?;
+    let changed = if named.is_empty() {
+        cx.store.save(&cluster)?;
+        cx.start(&mut cluster, &wait::default())?
+    } else {
+        cx.wait(cx.engine().can_start_nodes(&cluster, &named))?;
+        cx.store.save(&cluster)?;
+        cx.start_nodes(&mut cluster, &named, &wait::default())?
+    };
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
         let (names, verb) = (super::joined(&names), if names.len() > 1 { "run" } else { "runs" });
         match changed {
@@ -36,15 +41,5 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
             Changed::No => format!("{names} {verb} already"),
         }
     });
-    Ok(())
-}
-
-/// Control planes that were stopped together start together: some of them alone may be no majority of etcd's members,
-/// and none of them can be asked.
-fn start_together(cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
-    let any_stopped = cluster.spec.control_planes().any(|node| node.power == WantedPower::Stopped);
-    if any_stopped && !cx.wait(cx.engine().control_plane_is_on(cluster))? {
-        return Err(EngineError::Stopped(cx.name.clone()).into());
-    }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flotilla_engine::port::{Changed, Drain};
 use flotilla_engine::{Cluster, EngineError};
-use flotilla_spec::{NodeName, change};
+use flotilla_spec::{Change, NodeName, change};
 use serde_json::json;
 
 use super::settings::{Of, Settings};
@@ -28,6 +28,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
     let plan = plan(&cluster, &node, &settings)?;
     plan.feasible(cx, &cluster)?;
     apply::check(cx, &cluster, &plan, args.force)?;
+    check_alone(cx, &cluster, &node, &plan)?;
     if args.dry_run {
         apply::tell_outages(cx, &plan);
         cx.screen.result(&plan.to_json(), || match plan.changes.as_slice() {
@@ -45,7 +46,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
     prepare::warn(cx, &plan.wanted);
     // No node goes, so none is drained.
     let drain = Drain { limit: Duration::ZERO, force: args.force };
-    let changed = apply::change(cx, &mut cluster, &plan, drain)?;
+    let changed = apply::change(cx, &mut cluster, &plan, drain, Some(&node))?;
     let mut value = plan.to_json();
     value["node"] = json!(node.as_ref());
     value["changed"] = json!(changed.is_yes() || !plan.changes.is_empty());
@@ -53,6 +54,16 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
         ([], Changed::No) => format!("{node} is like that already: nothing to do"),
         _ => format!("{node} is changed"),
     });
+    Ok(())
+}
+
+/// Refuses what could be done to the node only if others were started or unpaused for it.
+fn check_alone(cx: &Cx, cluster: &Cluster, node: &NodeName, plan: &Plan) -> Result<(), Failure> {
+    let is_on = || cx.wait(cx.engine().machine(&cx.name, node)).is_ok();
+    let restarts = plan.changes.iter().any(|change| change.restarts().is_some());
+    if plan.changes.iter().any(Change::relabels) || restarts && is_on() {
+        cx.wait(cx.engine().can_start_nodes(cluster, std::slice::from_ref(node)))?;
+    }
     Ok(())
 }
 

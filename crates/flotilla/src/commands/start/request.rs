@@ -30,8 +30,10 @@ pub(super) struct Wanted {
     pub(super) spec: ClusterSpec,
     pub(super) wait: BTreeSet<Condition>,
     version: bool,
-    /// How many nodes, if that was said.
+    /// How many nodes, if that was said: no fewer than control planes.
     count: Option<u32>,
+    /// What was said.
+    asked_nodes: Option<u32>,
     /// How many of them are control planes, if that was said.
     control_planes: Option<u32>,
     /// Whether mounts or ports were named.
@@ -147,6 +149,7 @@ impl Wanted {
             wait,
             version: version.is_some(),
             count,
+            asked_nodes: args.nodes,
             control_planes: asked,
             attaches: !args.mount.is_empty() || !args.port.is_empty(),
             sizes: Sizes { cpus, memory, disk },
@@ -231,6 +234,14 @@ impl Wanted {
         merged.node_defaults.memory = memory.or(of_all.memory);
         merged.node_defaults.disk = disk.or(of_all.disk);
         Ok(merged)
+    }
+
+    /// Told where fewer nodes were asked for than control planes.
+    pub(super) fn raised(&self) -> Option<String> {
+        let Self { asked_nodes: Some(nodes), count: Some(count), .. } = self else { return None };
+        (nodes < count).then(|| {
+            format!("{count} control planes are {count} nodes: --nodes {nodes} is raised to {count}")
+        })
     }
 
     pub(super) fn sizes_given(&self) -> bool {

@@ -1,0 +1,162 @@
+//! Taking nodes out of the cluster for good.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flotilla_spec::{NodeName, Role};
+
+use super::work::Work;
+use super::{Engine, Leaving};
+use crate::cluster::Cluster;
+use crate::error::EngineError;
+use crate::plan::{self, Observed};
+use crate::port::{Changed, Drain, KubernetesState, Machine};
+
+/// How long the API may be silent where a control plane is on, before nothing more is expected of it: its address may be
+/// moving, or the host be busy.
+const ANSWER: Duration = Duration::from_secs(30);
+
+impl Engine<'_> {
+    /// Takes nodes out of the cluster, its spec and what was handed out. Killed at any moment, the same command again goes
+    /// on. Once the nodes' pods have moved, `start` does as well ([`Engine::finish_removals`]).
+    ///
+    /// Where no control plane is on, only the machines are removed; the API hears of it when it is back. Where one is on and
+    /// the API is silent, that is done by force alone: nobody knows what runs on the nodes. Control planes are removed like
+    /// that only by force, as they are where etcd would lose its majority.
+    pub async fn delete_nodes(
+        &self,
+        cluster: &mut Cluster,
+        nodes: &[NodeName],
+        drain: Drain,
+    ) -> Result<(), EngineError> {
+        // First: nobody relies on one that is about to go.
+        cluster.spec.hand_over_primary(nodes);
+        self.store.save(cluster)?;
+        let machines = self.machines(cluster.name()).await?;
+        let observed = self.observe_with(cluster, &machines).await?;
+        let reachable = self.answers(cluster, &machines, &observed).await?;
+        if !reachable {
+            self.can_go_undrained(cluster, &observed, drain.force)?;
+        }
+        let retiring = self.retiring_or_forced(cluster, &observed, nodes, (Leaving::Deleted, drain.force))?;
+        if reachable {
+            self.empty(cluster, &observed, machines.clone(), nodes, drain).await?;
+        }
+        // From here on there is no way back: some may be gone.
+        cluster.handed_out.leaving.extend(nodes.iter().cloned());
+        self.store.save(cluster)?;
+        let work = Work::on(cluster, machines).knowing(&observed);
+        self.apply(&plan::remove_nodes(nodes, &retiring, &[], reachable), &work).await?;
+        self.publish_anew(&retiring, &work).await?;
+        drop(work);
+        cluster.take_out(nodes);
+        if !reachable {
+            cluster.handed_out.ghosts.extend(nodes.iter().cloned());
+        }
+        self.driver.ensure_routes(cluster).await?;
+        // Last: killed before, the same command finds them again and tells the others that they are gone.
+        self.store.save(cluster)
+    }
+
+    /// Finishes what deleted nodes left undone: those whose removal was killed go, and those that were deleted while the
+    /// API could not be told are taken off its list. Call it when the API answers.
+    ///
+    /// One that etcd cannot spare now stays, and that is told.
+    pub async fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, EngineError> {
+        let is_known = |name: &NodeName| cluster.spec.nodes.iter().any(|node| node.name == *name);
+        let mut leaving: Vec<_> =
+            cluster.handed_out.leaving.iter().filter(|name| is_known(name)).cloned().collect();
+        let ghosts: Vec<_> =
+            cluster.handed_out.ghosts.iter().filter(|name| !is_known(name)).cloned().collect();
+        if leaving.is_empty() && ghosts.is_empty() {
+            return Ok(Changed::No);
+        }
+        let machines = self.machines(cluster.name()).await?;
+        let observed = self.observe_with(cluster, &machines).await?;
+        let retiring = match self.retiring_or_forced(cluster, &observed, &leaving, (Leaving::Deleted, false))
+        {
+            Ok(retiring) => retiring,
+            Err(error) => {
+                self.warn(&format!("cannot finish deleting {}: {error}", names_of(&leaving)));
+                let is_worker = |name: &NodeName| {
+                    cluster.spec.nodes.iter().any(|node| node.name == *name && node.role == Role::Worker)
+                };
+                leaving.retain(is_worker);
+                Vec::new()
+            }
+        };
+        let work = Work::on(cluster, machines).knowing(&observed);
+        self.apply(&plan::remove_nodes(&leaving, &retiring, &ghosts, true), &work).await?;
+        self.publish_anew(&retiring, &work).await?;
+        drop(work);
+        cluster.take_out(&leaving);
+        cluster.handed_out.ghosts.clear();
+        self.driver.ensure_routes(cluster).await?;
+        self.store.save(cluster)?;
+        Ok(Changed::Yes)
+    }
+
+    /// Moves the pods of all, or those of none.
+    async fn empty(
+        &self,
+        cluster: &Cluster,
+        observed: &Observed,
+        machines: BTreeMap<NodeName, Arc<dyn Machine>>,
+        nodes: &[NodeName],
+        drain: Drain,
+    ) -> Result<(), EngineError> {
+        let off: Vec<_> = nodes.iter().filter(|node| !observed.is_on(node)).cloned().collect();
+        if !off.is_empty() {
+            let off = names_of(&off);
+            self.warn(&format!("{off} cannot be drained while off: what ran there is forgotten"));
+        }
+        let work = Work::on(cluster, machines).knowing(observed);
+        let emptied = self.apply(&plan::empty_nodes(nodes, drain), &work).await;
+        self.or_admit(emptied, nodes, &work).await.map(drop)
+    }
+
+    /// Refuses to remove nodes whose pods cannot be moved, unless no control plane could answer for them.
+    fn can_go_undrained(
+        &self,
+        cluster: &Cluster,
+        observed: &Observed,
+        force: bool,
+    ) -> Result<(), EngineError> {
+        const FORCE: &str = "--force removes nodes whose pods have not moved";
+        let is_on = cluster.spec.control_planes().any(|node| observed.is_on(&node.name));
+        let (name, paused) = (cluster.name().clone(), observed.kubernetes == KubernetesState::Paused);
+        match (is_on && !force, paused) {
+            (true, true) => return Err(EngineError::Paused { cluster: name, force: Some(FORCE) }),
+            (true, false) => return Err(EngineError::ApiSilent { cluster: name, force: Some(FORCE) }),
+            (false, _) => {}
+        }
+        self.warn(
+            "the API does not answer: the nodes' pods are not moved, and the cluster lists the nodes until the next \
+             `flotilla start`",
+        );
+        Ok(())
+    }
+
+    /// Whether the API answers, if need be after a while.
+    pub(super) async fn answers(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+        observed: &Observed,
+    ) -> Result<bool, EngineError> {
+        match observed.kubernetes {
+            KubernetesState::Partial | KubernetesState::Complete => return Ok(true),
+            KubernetesState::Paused => return Ok(false),
+            KubernetesState::Silent => {}
+        }
+        let work = Work::on(cluster, machines.clone()).knowing(observed);
+        // Without one that is on and a member nobody could answer.
+        let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { return Ok(false) };
+        Ok(self.bootstrapper.answers(cluster, speaker.as_ref(), ANSWER).await?)
+    }
+}
+
+fn names_of(nodes: &[NodeName]) -> String {
+    nodes.iter().map(NodeName::as_ref).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,72 @@
+//! Starting some nodes, and leaving the others alone.
+
+use flotilla_spec::NodeName;
+
+use super::work::Work;
+use super::{Engine, Wait, can_start};
+use crate::cluster::Cluster;
+use crate::error::EngineError;
+use crate::plan::{self, Observed};
+use crate::port::{Changed, KubernetesState};
+
+impl Engine<'_> {
+    /// Makes some nodes run. Others stay what they are: off, dead, cut off.
+    pub async fn start_nodes(
+        &self,
+        cluster: &Cluster,
+        nodes: &[NodeName],
+        wait: &Wait,
+    ) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let observed = self.observe_with(cluster, &machines).await?;
+        can_start(cluster, &observed)?;
+        can_start_nodes(cluster, &observed, nodes)?;
+        let plan = plan::start_nodes(cluster, &observed, nodes, &wait.conditions);
+        let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit).only(nodes);
+        self.do_start(&plan, &work, &wait.conditions).await
+    }
+
+    /// Refuses to start some nodes where that would take more than them: a paused cluster would have to be unpaused, or
+    /// control planes be started that are off.
+    pub async fn can_start_nodes(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<(), EngineError> {
+        let observed = self.observe(cluster).await?;
+        can_start(cluster, &observed)?;
+        can_start_nodes(cluster, &observed, nodes)
+    }
+
+    /// Refuses what needs the API where the API does not answer, though it was waited for.
+    pub async fn require_api(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        let machines = self.machines(cluster.name()).await?;
+        let observed = self.observe_with(cluster, &machines).await?;
+        can_start(cluster, &observed)?;
+        can_start_nodes(cluster, &observed, &[])?;
+        if self.answers(cluster, &machines, &observed).await? {
+            return Ok(());
+        }
+        Err(EngineError::ApiSilent { cluster: cluster.name().clone(), force: None })
+    }
+}
+
+fn can_start_nodes(cluster: &Cluster, observed: &Observed, nodes: &[NodeName]) -> Result<(), EngineError> {
+    match observed.kubernetes {
+        KubernetesState::Paused => Err(EngineError::Paused { cluster: cluster.name().clone(), force: None }),
+        KubernetesState::Partial | KubernetesState::Complete => Ok(()),
+        KubernetesState::Silent => {
+            // A cluster is founded by all its control planes.
+            let is_new = observed.founders.is_empty();
+            let all = cluster.spec.control_planes().map(|node| &node.name);
+            let members = all.filter(|name| is_new || observed.founders.contains(*name));
+            let comes = |name: &&NodeName| observed.is_on(name) || nodes.contains(name);
+            let (coming, down): (Vec<_>, Vec<_>) = members.partition(comes);
+            let enough = if is_new { down.is_empty() } else { coming.len() > down.len() };
+            if enough {
+                return Ok(());
+            }
+            if coming.iter().all(|name| !observed.is_on(name)) {
+                return Err(EngineError::Stopped(cluster.name().clone()));
+            }
+            let down = down.into_iter().cloned().collect();
+            Err(EngineError::NoQuorum { cluster: cluster.name().clone(), down })
+        }
+    }
+}
