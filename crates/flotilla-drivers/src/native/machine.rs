@@ -127,7 +127,7 @@ impl NativeMachine {
     ) -> Result<host::Command, ExecError> {
         let init = self.init()?;
         if self.group.is_frozen() {
-            let what = format!("`{}`", argv.join(" "));
+            let what = shortened(&argv.join(" "));
             return Err(ExecError::Frozen { node: self.name.to_string(), what });
         }
         let (terminal, attached) = (how == Some(Attach::Terminal), how.is_some());
@@ -140,7 +140,7 @@ impl NativeMachine {
         match error {
             CommandError::Failed { argv, status, tail, .. } => ExecError::Failed { node, argv, status, tail },
             CommandError::TimedOut { argv, limit } => {
-                ExecError::TimedOut { node, what: format!("`{argv}`"), limit }
+                ExecError::TimedOut { node, what: shortened(&argv), limit }
             }
             CommandError::Cancelled { .. } => ExecError::Interrupted,
             CommandError::Start { program, source } | CommandError::Read { program, source } => {
@@ -268,6 +268,13 @@ impl Exec for NativeMachine {
         };
         self.with_files("read", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
+}
+
+/// A command as an error names it: a long script says nothing to a person.
+fn shortened(command: &str) -> String {
+    const LONGEST: usize = 40;
+    let start: String = command.chars().take(LONGEST).collect();
+    if start.len() < command.len() { format!("`{start}…`") } else { format!("`{command}`") }
 }
 
 fn memory_file(bytes: &[u8]) -> io::Result<File> {

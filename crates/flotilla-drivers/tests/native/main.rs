@@ -24,6 +24,7 @@ mod api_address;
 mod attachments;
 mod boots;
 mod routes;
+mod states;
 
 /// Its addresses are from the ranges that documents use: no host has them.
 const SPEC: &str = "\
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         let (home, bundle) = (&home, &bundle);
         Box::new(move || run(case, home, bundle)) as Box<dyn Fn()>
     };
-    let own = [attachments::CASES, api_address::CASES, boots::CASES, routes::CASES];
+    let own = [attachments::CASES, api_address::CASES, boots::CASES, routes::CASES, states::CASES];
     let cases = contract::CASES.iter().chain(own.into_iter().flatten());
     let cases: Vec<_> = cases.map(|(name, run)| (*name, case(*run))).collect();
     harness::run(&args, lacking, &cases)

@@ -260,3 +260,31 @@ fn an_interruption_is_one_wherever_it_came_from() {
     }
     assert!(failures().iter().all(|error| error.code().name != "INTERRUPTED"));
 }
+
+#[test]
+fn a_node_that_does_not_answer_is_named_with_what_to_type() {
+    let limit = Duration::from_secs(10);
+    let frozen = || ExecError::Frozen { node: "demo-m02".into(), what: "`true`".into() };
+    let stuck = || ExecError::TimedOut { node: "demo-m02".into(), what: "`true`".into(), limit };
+    let in_bootstrap = |source| BootstrapError::Node { action: "look", node: "demo-m02".into(), source };
+    let all: [EngineError; 4] = [
+        DriverError::Exec(frozen()).into(),
+        in_bootstrap(frozen()).into(),
+        DriverError::Exec(stuck()).into(),
+        in_bootstrap(stuck()).into(),
+    ];
+    let told = all.map(|error| {
+        let Code { name, exit_status } = error.code();
+        format!("{exit_status} {name}: {error}\n  {}", error.hints().join("; "))
+    });
+    insta::assert_snapshot!(told.join("\n"), @r"
+    89 GUEST_FROZEN: node demo-m02 is frozen: `true` was not tried
+      `flotilla start` thaws it, `flotilla node stop demo-m02` stops it
+    89 GUEST_FROZEN: cannot look in node demo-m02
+      `flotilla start` thaws it, `flotilla node stop demo-m02` stops it
+    82 GUEST_TIMEOUT: node demo-m02 does not answer: `true` took longer than 10 s
+      see why with `flotilla logs --node demo-m02`, or restart it with `flotilla node stop demo-m02` and `flotilla node start demo-m02`
+    82 GUEST_TIMEOUT: cannot look in node demo-m02
+      see why with `flotilla logs --node demo-m02`, or restart it with `flotilla node stop demo-m02` and `flotilla node start demo-m02`
+    ");
+}
