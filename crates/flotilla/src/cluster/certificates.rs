@@ -49,7 +49,7 @@ fn findings(name: &ClusterName, nodes: &[(NodeName, Certificates)], now: Timesta
             exit_status: 0,
             severity: if soon { Severity::Warning } else { Severity::Good },
             text: format!("{what} of cluster {name} {when} ({} on node {node})", certificate.name),
-            cure: if soon { cure(certificate, name) } else { String::new() },
+            cure: if soon { cure(certificate, name, now) } else { String::new() },
         })
     });
     findings.collect()
@@ -60,7 +60,8 @@ pub(crate) fn notices(name: &ClusterName, certificates: &Certificates, now: Time
     let found = [("certificates", certificates.first()), ("authority", certificates.first_authority())];
     let soon =
         found.into_iter().filter_map(|(label, it)| Some((label, it.filter(|it| it.expires_soon(now))?)));
-    soon.map(|(label, it)| format!("{label}: {} {}; {}\n", it.name, when(it, now), cure(it, name))).collect()
+    soon.map(|(label, it)| format!("{label}: {} {}; {}\n", it.name, when(it, now), cure(it, name, now)))
+        .collect()
 }
 
 fn when(certificate: &Certificate, now: Timestamp) -> String {
@@ -68,8 +69,10 @@ fn when(certificate: &Certificate, now: Timestamp) -> String {
     format!("{verb} on {}", certificate.expires.strftime("%Y-%m-%d"))
 }
 
-fn cure(certificate: &Certificate, name: &ClusterName) -> String {
-    if certificate.is_authority {
+fn cure(certificate: &Certificate, name: &ClusterName, now: Timestamp) -> String {
+    if certificate.is_authority && certificate.has_expired(now) {
+        "flotilla cannot renew it: create a new cluster".to_owned()
+    } else if certificate.is_authority {
         "flotilla cannot renew it: move to a new cluster before then".to_owned()
     } else {
         format!("`flotilla start{}` renews what expires within 90 days", profile_flag(name))
@@ -110,8 +113,8 @@ mod tests {
         Good GUEST_CA_EXPIRED: the certificate authority of cluster demo expires on 2069-12-07 (ca on node demo) |
         ");
         insta::assert_snapshot!(told(&[(node("demo"), certificates(-700, -1))]), @"
-        Warning GUEST_CERTIFICATES: the first certificate of cluster demo expired on 1968-01-31 (apiserver on node demo) | `flotilla start -p demo` renews what expires within 90 days
-        Warning GUEST_CA_EXPIRED: the certificate authority of cluster demo expired on 1969-12-31 (ca on node demo) | flotilla cannot renew it: move to a new cluster before then
+        Warning GUEST_CERTIFICATES: the first certificate of cluster demo expired on 1968-02-01 (apiserver on node demo) | `flotilla start -p demo` renews what expires within 90 days
+        Warning GUEST_CA_EXPIRED: the certificate authority of cluster demo expired on 1969-12-31 (ca on node demo) | flotilla cannot renew it: create a new cluster
         ");
         assert_eq!(told(&[(node("demo"), Certificates::default())]), "");
     }

@@ -74,7 +74,9 @@ fn status_says_so_in_every_form() {
       "IP": "10.213.77.2",
       "Primary": true,
       "VirtualIP": false,
-      "Taints": ""
+      "Taints": "",
+      "CertificatesExpire": null,
+      "AuthoritiesExpire": null
     }
     ----- stderr -----
     "#);

@@ -241,7 +241,7 @@ mod tests {
         apiserver: Running
         kubeconfig: Configured
         ");
-        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule"}"#);
+        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule","CertificatesExpire":null,"AuthoritiesExpire":null}"#);
     }
 
     #[test]

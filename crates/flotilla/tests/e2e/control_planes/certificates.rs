@@ -16,6 +16,8 @@ const KUBELET: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 pub(super) fn expired_certificates_are_renewed(cluster: &Cluster) {
     let three = three_running(cluster);
     let before = identities(cluster);
+    fleet::deploy(cluster, "lasting", 2, "");
+    cluster.wait_for("condition=Available", &["deployment/lasting"]);
     let published = client_certificate(cluster);
     let writer = Writer::begin(cluster);
     for node in fleet::names(cluster) {
