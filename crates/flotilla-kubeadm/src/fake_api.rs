@@ -216,9 +216,11 @@ impl State {
 
     fn remove(&mut self, path: &str, options: &Value) -> (u16, Value) {
         let Some(object) = self.objects.get(path) else { return failed(404, "NotFound") };
-        let uid = options.pointer("/preconditions/uid");
-        if uid.is_some_and(|uid| object["metadata"]["uid"] != *uid) {
-            return failed(409, "Conflict");
+        for field in ["uid", "resourceVersion"] {
+            let wanted = options.pointer(&format!("/preconditions/{field}"));
+            if wanted.is_some_and(|wanted| !wanted.is_null() && object["metadata"][field] != *wanted) {
+                return failed(409, "Conflict");
+            }
         }
         self.objects.remove(path);
         (200, json!({"kind": "Status", "status": "Success"}))

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_spec::WantedPower;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::DeleteParams;
-use kube::{Api, Client};
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
 
 use crate::api::{self, SYSTEM, insist};
 use crate::patience::Cancelled;
@@ -16,11 +18,15 @@ use crate::phase::run;
 /// Those of which one among all control planes is at work.
 const LEADERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
-/// A leader that cannot renew its lease for ten seconds ends.
-const GIVEN_UP: SignedDuration = SignedDuration::from_secs(11);
-
 /// Clock ticks in a second, in what the kernel tells programs.
 const TICKS: i64 = 100;
+
+/// A clock that is further back than this was set back: the kernel counts time more exactly.
+const EXACTNESS: SignedDuration = SignedDuration::from_secs(2);
+
+/// Says when a machine was turned on: since when its PID 1 runs, how old the kernel is, and by the clock of that moment, which
+/// the file's time keeps that PID 1 makes first of all.
+const WHEN: &str = "cat /proc/1/stat /proc/uptime && stat -c %Y /run/flotilla/init.sock";
 
 /// Takes the leadership from all.
 pub(crate) async fn release_all(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
@@ -36,18 +42,30 @@ pub(crate) async fn release_of(
     release_if(client, |lease| holder(lease) == Some(node), cancelled).await
 }
 
-/// Takes it from those that cannot have it any longer. `machines` are those of all control planes that are on.
+/// Takes it from those that are proven dead: by a machine that is off, or that was turned on after they had it last. A lease
+/// that only looks old proves nothing, since clocks jump. `machines` are those of all control planes that are on and to run.
 pub(crate) async fn release_void<'a>(
     client: &Client,
+    cluster: &Cluster,
     machines: impl Iterator<Item = &'a dyn Machine>,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let mut ages = BTreeMap::new();
+    let mut lives = BTreeMap::new();
     for machine in machines {
-        let asked = run(machine, "ask how long it is on", Cmd::new(["cat", "/proc/1/stat", "/proc/uptime"]));
-        ages.extend(age(&asked.await?.text()).map(|age| (machine.name().to_string(), age)));
+        let asked = run(machine, "ask how long it is on", Cmd::sh(WHEN)).await?;
+        lives.insert(machine.name().to_string(), Life::parse(&asked.text()));
     }
-    release_if(client, |lease| is_void(lease, &ages), cancelled).await
+    let is_to_run = |name: &str| {
+        let mut control_planes = cluster.spec.control_planes();
+        control_planes.any(|node| node.name.as_ref() == name && node.power == WantedPower::Running)
+    };
+    let is_dead = |lease: &Lease| match holder(lease).map(|node| (node, lives.get(node))) {
+        Some((_, Some(life))) => life.is_some_and(|life| life.began_after(lease)),
+        // It is off, or would be among the machines.
+        Some((node, None)) => is_to_run(node),
+        None => false,
+    };
+    release_if(client, is_dead, cancelled).await
 }
 
 async fn release_if(
@@ -59,7 +77,11 @@ async fn release_if(
     for name in LEADERS {
         insist(format!("take the leadership from a {name} that is gone"), cancelled, || async {
             match leases.get_opt(name).await? {
-                Some(lease) if is_over(&lease) => api::delete(&leases, name, &DeleteParams::default()).await,
+                Some(lease) if is_over(&lease) => match api::delete(&leases, name, &as_seen(&lease)).await {
+                    // Renewed or taken over since.
+                    Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+                    deleted => deleted,
+                },
                 _ => Ok(()),
             }
         })
@@ -68,104 +90,47 @@ async fn release_if(
     Ok(())
 }
 
+/// Deletes it only if it is still the same.
+fn as_seen(lease: &Lease) -> DeleteParams {
+    let (uid, resource_version) = (lease.uid(), lease.resource_version());
+    DeleteParams::default().preconditions(Preconditions { uid, resource_version })
+}
+
 /// The node of the one that leads: it is called after its host, with a number.
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref()?.rsplit_once('_').map(|(host, _)| host)
 }
 
-/// Whether the one that leads has stopped by itself, is in a machine that is off, or was in an earlier life of one that is
-/// on. `ages`: for how long machines are on.
-fn is_void(lease: &Lease, ages: &BTreeMap<String, SignedDuration>) -> bool {
-    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-    let Some(silent) = renewed.map(|renewed| Timestamp::now().duration_since(renewed.0)) else {
-        return false;
-    };
-    let age = holder(lease).and_then(|node| ages.get(node));
-    silent > GIVEN_UP || age.is_none_or(|age| silent > *age)
+/// When a machine was turned on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Life {
+    /// By the clock of that moment.
+    began: Timestamp,
+    /// How long ago that is, whatever became of the clock.
+    age: SignedDuration,
 }
 
-/// For how long a machine is on: from when its PID 1 was started, in ticks since the kernel was, and how old that is.
-fn age(text: &str) -> Option<SignedDuration> {
-    let (stat, uptime) = text.trim_end().rsplit_once('\n')?;
-    // The second field is a name, which may have anything in it.
-    let started: i64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
-    let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
-    let now = seconds.parse::<i64>().ok()? * TICKS + hundredths.parse::<i64>().ok()?;
-    Some(SignedDuration::from_millis((now - started) * (1000 / TICKS)))
+impl Life {
+    /// Reads what [`WHEN`] says.
+    fn parse(text: &str) -> Option<Self> {
+        let (rest, began) = text.trim_end().rsplit_once('\n')?;
+        let (stat, uptime) = rest.rsplit_once('\n')?;
+        // The second field is a name, which may have anything in it.
+        let started: i64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+        let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
+        let now = seconds.parse::<i64>().ok()? * TICKS + hundredths.parse::<i64>().ok()?;
+        let age = SignedDuration::from_millis((now - started) * (1000 / TICKS));
+        Some(Self { began: Timestamp::from_second(began.parse().ok()?).ok()?, age })
+    }
+
+    /// Whether a lease was last renewed before the machine was turned on. Both are times of the clock as it was then, so that
+    /// a clock that was set forward since does not matter. One that was set back does: then nothing is known.
+    fn began_after(self, lease: &Lease) -> bool {
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        let was_set_back = Timestamp::now() - self.age < self.began - EXACTNESS;
+        renewed.is_some_and(|renewed| renewed.0 < self.began) && !was_set_back
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use flotilla_testkit::fake::FakeMachine;
-    use serde_json::json;
-
-    use super::*;
-    use crate::fake_api::FakeApi;
-
-    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-    /// On for 7.5 seconds.
-    const PROC: &str = "1 (flotilla-init (1)) S 0 1 1 0 -1 4194560 900 0 0 0 1 2 3 4 20 0 1 0 123450 5000000 300\n1242.00 2000.00\n";
-
-    fn never() -> Cancelled {
-        Arc::new(|| false)
-    }
-
-    fn lease(node: &str, seconds: i64) -> serde_json::Value {
-        let time = Timestamp::now() - SignedDuration::from_secs(seconds);
-        let time = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-        let spec = json!({"holderIdentity": format!("{node}_4a1"), "renewTime": time});
-        json!({"metadata": {}, "spec": spec})
-    }
-
-    /// The leases that are there after a start of `demo`, which is on for 7.5 seconds.
-    async fn left(leases: &[(&str, serde_json::Value)]) -> Vec<String> {
-        let leases: Vec<_> =
-            leases.iter().map(|(name, lease)| (format!("{LEASES}/{name}"), lease.clone())).collect();
-        let api = FakeApi::new(
-            &leases.iter().map(|(path, lease)| (path.as_str(), lease.clone())).collect::<Vec<_>>(),
-        );
-        // The second time nothing is left to release, which is no failure.
-        for _ in 0..2 {
-            let machine = FakeMachine::new(&[], &[("/proc/uptime", Ok(PROC))]);
-            release_void(&api.client(), [&machine as &dyn Machine].into_iter(), &never()).await.unwrap();
-        }
-        let names = leases.into_iter().filter(|(path, _)| api.object(path).is_some());
-        names.map(|(path, _)| path[LEASES.len() + 1..].to_owned()).collect()
-    }
-
-    #[test]
-    fn the_age_of_a_machine_is_that_of_its_first_process() {
-        assert_eq!(age(PROC), Some(SignedDuration::from_millis(7500)));
-        assert_eq!(age(""), None);
-        assert_eq!(age("1 (init) S 0\n1242.00 2000.00"), None);
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_leaders_of_an_earlier_life_of_the_machine() {
-        let leases = [
-            ("kube-controller-manager", lease("demo", 9)),
-            ("kube-scheduler", lease("demo", 3)),
-            ("another", lease("demo", 9)),
-        ];
-        assert_eq!(left(&leases).await, ["kube-scheduler", "another"]);
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_leaders_in_machines_that_are_off_or_that_have_given_up() {
-        let leases =
-            [("kube-controller-manager", lease("demo-m02", 1)), ("kube-scheduler", lease("demo", 20))];
-        assert_eq!(left(&leases).await, [] as [&str; 0]);
-    }
-
-    #[tokio::test]
-    async fn the_leaders_of_a_node_that_is_no_more_are_released_and_others_lead_on() {
-        let (gone, other) = (format!("{LEASES}/kube-scheduler"), format!("{LEASES}/kube-controller-manager"));
-        let api = FakeApi::new(&[(&gone, lease("demo-m02", 1)), (&other, lease("demo", 1))]);
-        release_of(&api.client(), "demo-m02", &never()).await.unwrap();
-        assert_eq!([&gone, &other].map(|path| api.object(path).is_some()), [false, true]);
-        release_all(&api.client(), &never()).await.unwrap();
-        assert!(api.object(&other).is_none());
-    }
-}
+mod tests;
