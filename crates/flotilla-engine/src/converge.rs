@@ -106,6 +106,12 @@ impl Engine<'_> {
         if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
             seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
         }
+        for node in control_planes() {
+            let Some(machine) = on(&node) else { continue };
+            if self.bootstrapper.is_paused(machine.as_ref()).await {
+                seen.paused.insert(node.spec.name);
+            }
+        }
         // Each control plane has credentials of its own, and those of any are good.
         for machine in control_planes().filter_map(|node| on(&node)) {
             let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };

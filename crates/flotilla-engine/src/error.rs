@@ -186,6 +186,11 @@ impl Explain for EngineError {
                 ("GUEST_TIMEOUT", 82)
             }
             Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
+            Self::Bootstrap(BootstrapError::Node { source: ExecError::File { source, .. }, .. })
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
+                ("RSRC_DISK_FULL", 26)
+            }
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
             Self::Bootstrap(BootstrapError::Undrained { .. }) => ("GUEST_NODE_DRAIN", 82),
             Self::Bootstrap(_) => ("GUEST_START", 80),
@@ -279,6 +284,11 @@ impl Explain for EngineError {
                 if source.unresponsive().is_some() =>
             {
                 unresponsive(source)
+            }
+            Self::Bootstrap(BootstrapError::Node { source: ExecError::File { source, .. }, .. })
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
+                vec!["free space on the disk of the state folder, then run the command again".into()]
             }
             Self::Bootstrap(BootstrapError::Node { node, .. }) => vec![format!(
                 "see why with `flotilla logs --node {node}`; the same command again tries again"

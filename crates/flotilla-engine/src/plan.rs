@@ -23,6 +23,8 @@ pub struct Observed {
     pub machines: BTreeMap<NodeName, MachineState>,
     /// Of the first control plane that is on.
     pub kubernetes: KubernetesState,
+    /// The control planes that are on and paused.
+    pub paused: BTreeSet<NodeName>,
     /// The machines that are members of the cluster already and in its list of nodes, of those that are on.
     pub joined: BTreeSet<NodeName>,
     /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
@@ -48,6 +50,7 @@ impl Observed {
             routes: true,
             machines: BTreeMap::new(),
             kubernetes: KubernetesState::Silent,
+            paused: BTreeSet::new(),
             joined: BTreeSet::new(),
             founders: BTreeSet::new(),
             orphans: BTreeSet::new(),
@@ -243,6 +246,12 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
             let mut after = vec![machine];
             // A first member is left alone by the renewal of workers.
             after.extend(renewed.filter(|_| restarts).map(Some));
+            // Without them etcd may have no majority, and would be waited for in vain.
+            for node in scope.to_run().filter(|node| observed.paused.contains(&node.name)) {
+                let (title, machine) =
+                    (format!("unpausing node {}", node.name), machines.get(&node.name).copied());
+                after.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
+            }
             let alone = after.len();
             if observed.founders.is_empty() {
                 // All control planes found the cluster together.
@@ -262,7 +271,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     ready.push(routes);
     // Deleted by force while there was no majority to let it go: it only costs votes.
     let is_known = |member: &Member| cluster.nodes().any(|node| member.is_of(&node));
-    let strangers = observed.members.iter().flatten().filter(|member| !member.up && !is_known(member));
+    let strangers = observed.members.iter().flatten().filter(|member| !member.answers && !is_known(member));
     for stranger in strangers {
         let title = format!("taking {} out of etcd, which no node has", stranger.name);
         let expelled = plan.add(Action::Expel(stranger.clone()), title, &cluster_is_up, 500);

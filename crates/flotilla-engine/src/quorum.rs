@@ -103,10 +103,10 @@ pub fn once_up(members: &[Member], coming: &[Node]) -> Vec<Member> {
     let mut members = members.to_vec();
     for node in coming {
         if let Some(member) = members.iter_mut().find(|member| member.is_of(node)) {
-            (member.up, member.learner) = (true, false);
+            (member.answers, member.up, member.learner) = (true, true, false);
         } else {
             let (name, address) = (node.spec.name.to_string(), node.address);
-            members.push(Member { name, id: 0, address, up: true, learner: false });
+            members.push(Member { name, id: 0, address, answers: true, up: true, learner: false });
         }
     }
     members
@@ -130,6 +130,15 @@ pub fn can_pause(members: &[Member], node: &Node) -> Result<(), Shortfall> {
     let costs = members.iter().any(|member| member.is_of(node) && votes(member));
     let left = before.up - usize::from(costs);
     if before.total > 2 && left < before.needed() { Err(Shortfall { before, left }) } else { Ok(()) }
+}
+
+/// Whether a control plane can stand still for as long as a person likes, and stay a member. One that is not healthy costs
+/// nothing.
+pub fn can_freeze(members: &[Member], node: &Node) -> Result<(), Shortfall> {
+    let before = Quorum::of(members);
+    let costs = members.iter().any(|member| member.is_of(node) && votes(member));
+    let left = before.up - usize::from(costs);
+    if costs && left < before.needed() { Err(Shortfall { before, left }) } else { Ok(()) }
 }
 
 fn votes(member: &Member) -> bool {
@@ -160,6 +169,7 @@ mod tests {
             name: if state == 'n' { String::new() } else { format!("m{number}") },
             id: number.into(),
             address: Ipv4Addr::new(10, 0, 0, number),
+            answers: matches!(state, 'u' | 'l'),
             up: matches!(state, 'u' | 'l'),
             learner: matches!(state, 'l' | 'n'),
         };
@@ -271,6 +281,30 @@ mod tests {
         assert_eq!(Quorum::of(&ask(speakers, |members| Quorum::of(members)).await.unwrap()).up, 2);
         let nobody: [std::future::Ready<Result<Vec<Member>, &str>>; 1] = [std::future::ready(Err("down"))];
         assert_eq!(ask(nobody, |members| Quorum::of(members)).await.unwrap_err(), Some("down"));
+    }
+
+    #[test]
+    fn one_that_is_paused_must_leave_a_majority() {
+        let freeze = |states: &str, number: u8| match can_freeze(&members(states), &node(number)) {
+            Ok(()) => "fine".to_owned(),
+            Err(Shortfall { before: Quorum { total, up }, left }) => format!("{up} of {total}, {left} left"),
+        };
+        for (states, number, told) in [
+            ("uuu", 2, "fine"),
+            ("uuuuu", 5, "fine"),
+            ("uuuud", 1, "fine"),
+            ("uud", 2, "2 of 3, 1 left"),
+            ("uuudd", 1, "3 of 5, 2 left"),
+            ("uu", 1, "2 of 2, 1 left"),
+            ("u", 1, "1 of 1, 0 left"),
+            // Paused or down already, or without a vote.
+            ("uud", 3, "fine"),
+            ("udd", 2, "fine"),
+            ("uul", 3, "fine"),
+            ("u", 7, "fine"),
+        ] {
+            assert_eq!(freeze(states, number), told, "{states} {number}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! etcd, asked and told by its own tools in a control plane.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -8,17 +9,25 @@ use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine, Member};
 use futures::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
 
 use crate::patience::{Cancelled, Patience};
 use crate::phase::in_node;
 
+mod copies;
+mod file;
 mod restore;
 mod snapshot;
 
-pub use restore::Source;
+pub(crate) use copies::set_aside;
+pub use copies::{copies, has_data};
+pub use file::{FileError, Origin, SnapshotFile, authority};
+pub use restore::{Source, stop_and_examine};
 pub(crate) use restore::{finish as finish_restore, restore};
 pub use snapshot::{Snapshot, save_snapshot};
 
+pub(crate) const DATA: &str = "/var/lib/etcd";
+const DATABASE: &str = "/var/lib/etcd/member/snap/db";
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 const CLIENT_PORT: u16 = 2379;
 /// Where members speak to each other.
@@ -30,6 +39,8 @@ const MARGIN: Duration = Duration::from_secs(15);
 /// For what the members have to agree on. They let one go only when they have known each other for five seconds.
 const AGREEMENT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(300);
+/// Members of which a majority is up have a leader after a second or two, also if their last one has just ended.
+const ELECTION: Duration = Duration::from_secs(5);
 
 /// A member with what it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,21 +51,63 @@ pub struct MemberStatus {
     pub version: Option<String>,
     /// How much it knows of what the members have agreed on: the more, the higher.
     pub agreed: Option<u64>,
+    /// The last write that it has, in the order of all writes.
+    pub revision: Option<u64>,
     /// How many bytes its database has on disk.
     pub size: Option<u64>,
-    /// What it complains about: that there is no leader, that its space is used up.
+    /// It answers and knows of no leader: it can write nothing.
+    pub is_leaderless: bool,
+    /// The alarms that it has raised, in etcd's words: `NOSPACE`, `CORRUPT`. With one of them no member takes writes.
+    pub alarms: Vec<String>,
+    /// What else it says is wrong.
     pub complaints: Vec<String>,
 }
 
-/// The members, asked of the one in this machine, and each for its own state. None of them is waited for.
+/// The members, asked of the one in this machine, and each for its own state. None of them is waited for, but for an
+/// election that is going on.
 pub async fn status(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
+    let begun = Instant::now();
+    loop {
+        let seen = look(speaker).await?;
+        if !is_electing(&seen) || begun.elapsed() > ELECTION {
+            return Ok(seen);
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn look(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
     let members = list(speaker, View::ItsOwn).await?;
     let asked = members.into_iter().map(|member| async move {
         let answer = tell(speaker, member.address, &["endpoint", "status"]).await;
         let status = answer.ok().and_then(|text| parse::<Vec<Endpoint>>(&text).ok()?.pop());
-        MemberStatus::of(member, status.map(|endpoint| endpoint.status))
+        (member, status.map(|endpoint| endpoint.status))
     });
-    Ok(join_all(asked).await)
+    let asked = join_all(asked).await;
+    // Every member tells the alarms of all.
+    let answers = asked.iter().filter_map(|(_, status)| status.as_ref());
+    let alarms: BTreeSet<_> = answers.flat_map(|status| &status.errors).filter_map(|it| alarm(it)).collect();
+    let alarms_of = |id| alarms.iter().filter(move |(of, _)| *of == id).map(|(_, what)| what.clone());
+    Ok(asked
+        .into_iter()
+        .map(|(member, status)| {
+            let alarms = alarms_of(member.id).collect();
+            MemberStatus::of(member, status, alarms)
+        })
+        .collect())
+}
+
+/// Whether a majority answers, and one of them has no leader: they are about to choose one.
+fn is_electing(members: &[MemberStatus]) -> bool {
+    let voters: Vec<_> = members.iter().filter(|status| !status.member.learner).collect();
+    let answering = voters.iter().filter(|status| status.member.answers).count();
+    answering > voters.len() / 2 && voters.iter().any(|status| status.is_leaderless)
+}
+
+/// The member and the kind of an alarm, out of etcd's `memberID:123 alarm:NOSPACE`.
+fn alarm(text: &str) -> Option<(u64, String)> {
+    let word = |key| text.split_whitespace().find_map(|word| word.strip_prefix(key));
+    Some((word("memberID:")?.parse().ok()?, word("alarm:")?.to_owned()))
 }
 
 /// The members with what the engine wants to know of them.
@@ -189,16 +242,22 @@ fn etcdctl(member: Ipv4Addr, limit: Duration, words: &[&str]) -> Cmd {
 }
 
 impl MemberStatus {
-    fn of(member: Member, status: Option<Status>) -> Self {
-        let up = status.is_some();
-        let status = status.unwrap_or_default();
+    fn of(member: Member, status: Option<Status>, alarms: Vec<String>) -> Self {
+        let answers = status.is_some();
+        let mut status = status.unwrap_or_default();
+        let has_leader = status.leader != 0;
+        // Told by fields of their own.
+        status.errors.retain(|error| alarm(error).is_none() && !error.contains("no leader"));
         Self {
-            is_leader: up && status.leader == member.id,
+            is_leader: has_leader && status.leader == member.id,
             version: status.version,
             agreed: status.agreed,
+            revision: status.header.revision,
             size: status.size,
+            is_leaderless: answers && !has_leader,
             complaints: status.errors,
-            member: Member { up, ..member },
+            member: Member { answers, up: answers && has_leader && alarms.is_empty(), ..member },
+            alarms,
         }
     }
 }
@@ -213,7 +272,9 @@ struct List {
 #[derive(Default, Deserialize)]
 struct Header {
     /// Of the one that answers.
+    #[serde(default)]
     member_id: u64,
+    revision: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -236,6 +297,8 @@ struct Endpoint {
 
 #[derive(Default, Deserialize)]
 struct Status {
+    #[serde(default)]
+    header: Header,
     version: Option<String>,
     #[serde(rename = "raftIndex")]
     agreed: Option<u64>,
@@ -267,7 +330,8 @@ fn parse_list(text: &str) -> Result<Vec<Member>, AnswerError> {
         .map(|Listed { id, name, peers, learner }| {
             let address =
                 peers.iter().find_map(|url| address_in(url)).ok_or(AnswerError::NoAddress { id })?;
-            Ok(Member { name, id, address, up: id == header.member_id, learner })
+            let answers = id == header.member_id;
+            Ok(Member { name, id, address, answers, up: answers, learner })
         })
         .collect()
 }

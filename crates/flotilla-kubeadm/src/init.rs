@@ -20,7 +20,7 @@ use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 
 /// From the kubelet's start to an answer. Seconds on an idle machine, much more on an emulated one.
-const LIMIT: Duration = Duration::from_mins(4);
+pub const LIMIT: Duration = Duration::from_mins(4);
 /// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -66,7 +66,7 @@ pub(crate) async fn start_api(
         }
     } else {
         let machines = others.iter().map(AsRef::as_ref).chain([machine]);
-        leader::release_void(&client, machines, cancelled).await?;
+        leader::release_void(&client, cluster, machines, cancelled).await?;
     }
     answered(machine, others).await?;
     Ok(Outcome::Done)

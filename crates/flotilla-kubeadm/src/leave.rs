@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, Machine, Power};
+use flotilla_engine::port::{BootstrapError, Cmd, Machine, Membership, Power};
 use kube::Client;
 
 use crate::api::{self, PATIENT};
@@ -82,7 +82,13 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
 
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a
 /// member of etcd and may not answer.
+///
+/// The data of one that has left before, or never joined, is deleted: the others have it. One that is still marked as a
+/// member may have data that nobody else has, and that is set aside.
 pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    if marks::membership(machine).await? != Membership::None {
+        etcd::set_aside(machine).await?;
+    }
     let (action, marks) = ("reset the control plane", marks::ALL.join(" "));
     let marks = format!("rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf");
     run(machine, action, Cmd::sh(marks)).await?;

@@ -67,6 +67,7 @@ use flotilla_spec::{NodeName, NodeSpec};
 use tokio::sync::Mutex;
 
 pub use flannel::flannel_manifest;
+pub use init::LIMIT as FIRST_ANSWER;
 
 use etcd::{Snapshot, Source};
 use patience::Cancelled;
@@ -87,7 +88,7 @@ impl Kubeadm {
 
     /// Begins etcd anew with `node` as its only member, out of a snapshot or of what that node has itself: the cluster is
     /// what it was then. `others` are the machines of all other control planes that are there. They have to be on, and
-    /// have not joined afterwards.
+    /// have not joined afterwards. The data that all of them had is kept on their disks: [`etcd::copies()`] says where.
     pub async fn restore(
         &self,
         cluster: &Cluster,

@@ -71,6 +71,16 @@ impl Engine<'_> {
             .map_err(|shortfall| too_few(cluster, "restarting", &going, shortfall))
     }
 
+    /// Refuses to pause a control plane whose etcd would be missed by the others. The only node of a cluster may be: then
+    /// all of the cluster is paused.
+    pub async fn can_pause(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
+        let going = control_planes(cluster, std::slice::from_ref(node));
+        let Some(node) = going.first().filter(|_| cluster.spec.nodes.len() > 1) else { return Ok(()) };
+        let members = self.members(cluster, &self.machines(cluster.name()).await?).await;
+        let members = members.ok_or_else(|| unknown(cluster))?;
+        quorum::can_freeze(&members, node).map_err(|shortfall| too_few(cluster, "pausing", &going, shortfall))
+    }
+
     /// The control planes among some nodes that have to retire, in that order. With `force` none does where not all can,
     /// and what that means is told.
     pub(super) fn retiring_or_forced(

@@ -88,7 +88,9 @@ pub struct Member {
     pub id: u64,
     /// Where the other members reach it.
     pub address: Ipv4Addr,
-    /// It answers, and says that it is healthy.
+    /// It answers, whether it is healthy or not.
+    pub answers: bool,
+    /// It is healthy: it answers, has a leader and has raised no alarm. Only such members count for a majority.
     pub up: bool,
     /// It is told of every write, but has no vote yet.
     pub learner: bool,

@@ -283,9 +283,11 @@ async fn a_control_plane_whose_stop_was_killed_is_not_turned_off_as_a_member() {
 async fn a_dead_member_that_no_node_has_is_taken_out_by_the_next_start() {
     let world = World::running_of(with_control_planes()).await;
     let (name, address) = ("gone".to_owned(), "10.213.0.99".parse().unwrap());
-    let stranger = Member { name, id: 99, address, up: false, learner: false };
-    world.bootstrapper.add_stranger(world.name(), Member { up: true, ..stranger.clone() });
+    let stranger = Member { name, id: 99, address, answers: false, up: false, learner: false };
+    world.bootstrapper.add_stranger(world.name(), Member { answers: true, up: true, ..stranger.clone() });
     assert_eq!(world.start().await.unwrap(), Changed::No, "one that is up is somebody's");
+    world.bootstrapper.set_unhealthy(world.name(), "gone");
+    assert_eq!(world.start().await.unwrap(), Changed::No, "one that answers is not dead, only unhealthy");
     world.bootstrapper.set_up(world.name(), &"gone".parse().unwrap(), false);
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert!(world.calls.take().contains(&"expel gone by demo".to_owned()));
@@ -294,11 +296,40 @@ async fn a_dead_member_that_no_node_has_is_taken_out_by_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_member_with_an_alarm_or_without_a_leader_is_none_of_a_majority() {
+    let world = World::running_of(with_control_planes()).await;
+    let [second] = names(["demo-m02"]);
+    world.bootstrapper.set_unhealthy(world.name(), "demo-m03");
+    let refused =
+        world.engine().can_spare(&world.cluster, std::slice::from_ref(&second), Leaving::Stopped).await;
+    assert_eq!(refused.unwrap_err().to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    let third = names(["demo-m03"]);
+    world.engine().can_spare(&world.cluster, &third, Leaving::Deleted).await.unwrap();
+}
+
+#[tokio::test]
+async fn as_many_control_planes_are_paused_as_etcd_can_spare() {
+    let world = World::running_of(with_control_planes()).await;
+    let [second, third, worker] = names(["demo-m02", "demo-m03", "demo-m04"]);
+    let can_pause = async |node| world.engine().can_pause(&world.cluster, node).await;
+    can_pause(&second).await.unwrap();
+    // A paused one does not answer.
+    world.bootstrapper.set_up(world.name(), &second, false);
+    let refused = can_pause(&third).await.unwrap_err();
+    assert_eq!(refused.to_string(), "2 of 3 members are up; pausing demo-m03 leaves 1");
+    can_pause(&second).await.unwrap();
+    can_pause(&worker).await.unwrap();
+    // The only node of a cluster is all of it.
+    let one = World::running().await;
+    one.engine().can_pause(&one.cluster, one.node()).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_a_lost_addition_left_in_etcd_is_taken_out_also_where_one_control_plane_is_left() {
     let mut world = World::running().await;
     let address = "10.213.0.3".parse().unwrap();
     // Announced by an addition that was killed; then the node was deleted by force.
-    let stranger = Member { name: String::new(), id: 99, address, up: false, learner: true };
+    let stranger = Member { name: String::new(), id: 99, address, answers: false, up: false, learner: true };
     world.bootstrapper.add_stranger(world.name(), stranger);
     world.cluster.handed_out.highest = 2;
     assert_eq!(world.start().await.unwrap(), Changed::Yes);

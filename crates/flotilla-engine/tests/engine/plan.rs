@@ -44,6 +44,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         routes: true,
         machines: cluster.spec.nodes.iter().map(|node| (node.name.clone(), ON)).collect(),
         kubernetes: KubernetesState::Complete,
+        paused: BTreeSet::new(),
         joined: cluster.spec.nodes.iter().map(|node| node.name.clone()).collect(),
         orphans: BTreeSet::new(),
         due: BTreeSet::new(),
@@ -158,6 +159,19 @@ fn a_cluster_that_lacks_parts_is_completed() {
     complete
     wait <- complete
     ");
+}
+
+#[test]
+fn an_api_that_is_silent_because_control_planes_are_paused_is_not_waited_for_before_they_are_unpaused() {
+    let cluster = four_nodes();
+    let paused = BTreeSet::from(["demo-c".parse().unwrap()]);
+    let silent = Observed { kubernetes: KubernetesState::Silent, paused: paused.clone(), ..all_of(&cluster) };
+    let plan = shown(&plan::start(&cluster, &silent, &ready()));
+    let lines: Vec<_> = plan.lines().collect();
+    assert!(lines.contains(&"unpause/demo-c") && lines.contains(&"api/demo-b <- unpause/demo-c"), "{plan}");
+    // A majority goes on without it: somebody wants it like that.
+    let serves = Observed { paused, ..all_of(&cluster) };
+    assert!(!plan::start(&cluster, &serves, &ready()).changes_something());
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! A cluster out of a snapshot: etcd begins anew with a single member, and the other control planes have to join it.
 //!
 //! ```text
-//! new data beside the old ─▶ all control planes silent ─▶ others reset ─▶ data exchanged ─▶ API answers
+//! new data beside the old ─▶ all control planes silent ─▶ others set aside and reset ─▶ data exchanged ─▶ API answers
 //! ```
 //!
 //! Up to the reset nothing is lost by a kill. After it only the repetition of the command brings the API back, and
-//! that repetition needs nothing that the first run has taken away.
+//! that repetition needs nothing that the first run has taken away. No data is deleted: see [`super::copies`].
 
-use std::fs::File;
+use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,10 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use super::PEER_PORT;
+use super::copies::{self, NEXT};
+use super::file::SnapshotFile;
 use super::snapshot::{self, Snapshot};
+use super::{DATA, DATABASE, PEER_PORT};
 use crate::api::insist;
 use crate::files::CRI_SOCKET;
 use crate::init;
@@ -34,25 +37,26 @@ use crate::stopped;
 #[derive(Debug)]
 pub enum Source {
     /// A snapshot that was saved before.
-    File(File),
+    File(SnapshotFile),
     /// What the control plane itself has, which may be all that is left.
     Own,
 }
 
-const DATA: &str = "/var/lib/etcd";
 const RESTORED: &str = "/var/lib/etcd.restored";
-/// The data from before, until the next restoration.
-const BEFORE: &str = "/var/lib/etcd.before";
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
 /// Where the manifest is while there may be no data: an etcd that finds none would begin a cluster of its own.
 const HELD: &str = "/etc/flotilla/etcd.yaml";
+/// A link to where an exchange moves the data from before.
+const MOVED: &str = "/etc/flotilla/etcd.moved";
 const LIMIT: Duration = Duration::from_mins(10);
 
+/// For a database that has no checksum after it.
+const SKIP: &str = "--skip-hash-check";
 /// Above every revision that clients may have seen: what they remember of the future is void, and they look anew.
 const BUMP: &str = "--bump-revision=1000000000";
 
 /// Begins etcd anew in `machine`. `others` are the machines of all other control planes that are there; they are on, and
-/// afterwards they have not joined.
+/// afterwards they have not joined. The data that all of them had is kept in them: see [`super::copies()`].
 pub(crate) async fn restore(
     cluster: &Cluster,
     node: &Node,
@@ -62,24 +66,23 @@ pub(crate) async fn restore(
     cancelled: &Cancelled,
 ) -> Result<Snapshot, BootstrapError> {
     run(machine, "finish an earlier restoration", Cmd::sh(undo())).await?;
-    let path = snapshot_in(machine, source).await?;
-    let found = if let Some(path) = &path {
-        prepare(node, machine, path, "").await
-    } else {
-        // Its database is locked while it runs.
-        silence(machine).await?;
-        prepare(node, machine, &format!("{DATA}/member/snap/db"), "--skip-hash-check").await
-    };
-    if let Some(path) = &path {
-        run(machine, "remove the node's copy of the snapshot", Cmd::new(["rm", "-f", path])).await?;
-    }
-    let found = found?;
+    let found = prepare_from(node, machine, source).await?;
     let every = others.iter().map(AsRef::as_ref).chain([machine]);
     try_join_all(every.map(silence)).await?;
-    try_join_all(others.iter().map(|other| leave::clear(other.as_ref()))).await?;
+    try_join_all(others.iter().map(|other| async {
+        copies::set_aside(other.as_ref()).await?;
+        leave::clear(other.as_ref()).await
+    }))
+    .await?;
     run(machine, "exchange etcd's data", Cmd::sh(exchange())).await?;
     finish(cluster, machine, others, cancelled).await?;
     Ok(found)
+}
+
+/// Stops a control plane whose etcd does not answer, and says what is in its database.
+pub async fn stop_and_examine(machine: &dyn Machine) -> Result<Snapshot, BootstrapError> {
+    silence(machine).await?;
+    snapshot::examine(machine, DATABASE).await
 }
 
 /// Brings the API back once etcd has begun anew in `machine`, and tells it what has changed since it was there last.
@@ -98,7 +101,8 @@ pub(crate) async fn finish(
     forget_strangers(&client, cluster, cancelled).await
 }
 
-/// Takes nodes off the list that have been removed since the snapshot was made.
+/// Takes nodes off the list that have been removed since the snapshot was made. Only nodes with an address of this
+/// cluster's: those of another cluster, whose snapshot was restored by force, are not ours to delete.
 async fn forget_strangers(
     client: &Client,
     cluster: &Cluster,
@@ -107,54 +111,96 @@ async fn forget_strangers(
     let (nodes, all) = (Api::<KubeNode>::all(client.clone()), ListParams::default());
     for node in insist("list the nodes", cancelled, || nodes.list(&all)).await? {
         let name = node.name_any();
-        if !cluster.spec.nodes.iter().any(|known| known.name.as_ref() == name) {
+        let is_known = cluster.spec.nodes.iter().any(|known| known.name.as_ref() == name);
+        if !is_known && has_address_of(cluster, &node) {
             join::forget_by(client, &name, cancelled).await?;
         }
     }
     Ok(())
 }
 
-/// The path of a snapshot in the machine; none if there is but the database itself.
-async fn snapshot_in(machine: &dyn Machine, source: Source) -> Result<Option<String>, BootstrapError> {
-    match source {
-        Source::File(file) => {
-            let path = snapshot::new_path(machine).await?;
-            let copied = machine.exec().copy_in(file, &path, 0o600).await;
-            copied.map_err(in_node("copy the snapshot", machine))?;
-            Ok(Some(path))
-        }
-        Source::Own => match snapshot::save(machine).await {
-            Err(BootstrapError::Node { source: ExecError::Failed { .. }, .. }) => Ok(None),
-            saved => saved.map(Some),
-        },
-    }
+fn has_address_of(cluster: &Cluster, node: &KubeNode) -> bool {
+    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    addresses.filter_map(|address| address.address.parse().ok()).any(|address| match address {
+        IpAddr::V4(address) => cluster.handed_out.subnet.contains(&address),
+        IpAddr::V6(_) => false,
+    })
 }
 
-/// Makes the new data out of a snapshot, and finds out whether it is one.
+/// Makes the new data, beside what the machine has. Only for its own database, which is locked while etcd runs, anything is
+/// stopped.
+async fn prepare_from(
+    node: &Node,
+    machine: &dyn Machine,
+    source: Source,
+) -> Result<Snapshot, BootstrapError> {
+    let (path, flag) = match source {
+        Source::File(file) => {
+            let flag = if file.has_checksum() { "" } else { SKIP };
+            (copy_in(machine, file).await?, flag)
+        }
+        Source::Own => match snapshot::save(machine).await {
+            Err(BootstrapError::Node { source: ExecError::Failed { .. }, .. }) => {
+                silence(machine).await?;
+                return prepare(node, machine, DATABASE, SKIP).await;
+            }
+            saved => (saved?, ""),
+        },
+    };
+    let prepared = prepare(node, machine, &path, flag).await;
+    let removed = run(machine, "remove the node's copy of the snapshot", Cmd::new(["rm", "-f", &path])).await;
+    prepared.and_then(|found| removed.map(|_| found))
+}
+
+async fn copy_in(machine: &dyn Machine, file: SnapshotFile) -> Result<String, BootstrapError> {
+    let failed = |source: io::Error| BootstrapError::Api {
+        action: "read the snapshot".to_owned(),
+        source: source.into(),
+    };
+    let file = file.into_file().map_err(failed)?;
+    let path = snapshot::new_path(machine).await?;
+    let copied = machine.exec().copy_in(file, &path, 0o600).await;
+    copied.map_err(in_node("copy the snapshot", machine))?;
+    Ok(path)
+}
+
+/// Makes the new data out of a snapshot, and says what was in that.
 async fn prepare(
     node: &Node,
     machine: &dyn Machine,
     path: &str,
     flag: &str,
 ) -> Result<Snapshot, BootstrapError> {
+    let found = snapshot::examine(machine, path).await?;
     let (name, peer) = (&node.spec.name, format!("https://{}:{PEER_PORT}", node.address));
-    run(machine, "make room for the snapshot", Cmd::new(["rm", "-rf", RESTORED])).await?;
+    let clear = || run(machine, "make room for the snapshot", Cmd::new(["rm", "-rf", RESTORED]));
+    clear().await?;
     let words = format!(
         "etcdutl snapshot restore {path} --data-dir={RESTORED} --name={name} --initial-cluster={name}={peer} \
          --initial-advertise-peer-urls={peer} {BUMP} --mark-compacted {flag}"
     );
     // Without a shell around it, which would end with us and leave it at work.
     let restore = Cmd { limit: Some(LIMIT), ..Cmd::new(words.split_whitespace()) };
-    let restored = run(machine, "read the snapshot", restore).await.map(drop);
-    match restored {
-        // Its last words are a trace that helps nobody.
-        Err(BootstrapError::Node { source: ExecError::Failed { .. }, .. }) => Err(BootstrapError::Api {
-            action: "read the snapshot".to_owned(),
-            source: "it is no snapshot of etcd, or it is damaged".into(),
-        }),
-        restored => restored,
-    }?;
-    snapshot::examine(machine, &format!("{RESTORED}/member/snap/db")).await
+    let restored = run(machine, "unpack the snapshot", restore).await;
+    if restored.is_err() {
+        // The first failure is the one to tell.
+        drop(clear().await);
+    }
+    restored.map(|_| found).map_err(|error| disk_full(error, RESTORED))
+}
+
+/// The same error, or that the disk is full if the program says so.
+fn disk_full(error: BootstrapError, path: &str) -> BootstrapError {
+    match error {
+        BootstrapError::Node { action, node, source: ExecError::Failed { tail, .. } }
+            if tail.iter().any(|line| line.contains("no space left on device")) =>
+        {
+            let (path, full) = (path.to_owned(), io::ErrorKind::StorageFull.into());
+            let source = ExecError::File { node: node.clone(), action: "write", path, source: full };
+            BootstrapError::Node { action, node, source }
+        }
+        error => error,
+    }
 }
 
 /// Stops the kubelet and the control plane's pods. Both come back with the kubelet.
@@ -169,97 +215,30 @@ async fn silence(machine: &dyn Machine) -> Result<(), BootstrapError> {
     run(machine, "stop the control plane", Cmd::sh(script)).await.map(drop)
 }
 
+/// Every line can be the last one: [`undo`] leads out.
 fn exchange() -> String {
     format!(
         "set -e
-         mv {MANIFEST} {HELD}
-         rm -rf {BEFORE}; mkdir -m 0700 {BEFORE}
-         mv {DATA}/member {BEFORE}/; mv {RESTORED}/member {DATA}/
-         mv {HELD} {MANIFEST}; rm -rf {RESTORED}"
+         [ -e {HELD} ] || mv {MANIFEST} {HELD}
+         rm -f {MOVED}
+         {NEXT}
+         [ ! -e {DATA}/member ] || ln -s \"$copy\" {MOVED}
+         [ ! -e {DATA}/member ] || mv {DATA}/member \"$copy\"
+         mv {RESTORED}/member {DATA}/
+         mv {HELD} {MANIFEST}
+         rm -rf {RESTORED} {MOVED}"
     )
 }
 
-/// Leads out of an exchange that was cut off in the middle.
+/// Leads out of an exchange that was cut off in the middle. Without data etcd does not start: it would begin a cluster of
+/// its own.
 fn undo() -> String {
     format!(
         "[ -e {HELD} ] || exit 0
-         [ -e {DATA}/member ] || mv {BEFORE}/member {DATA}/
-         mv {HELD} {MANIFEST}"
+         [ -e {DATA}/member ] || [ ! -e {MOVED} ] || mv \"$(readlink {MOVED})\" {DATA}/member
+         [ ! -e {DATA}/member ] || mv {HELD} {MANIFEST}"
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::fake_api::FakeApi;
-    use flotilla_testkit::fake::{self, FakeMachine};
-
-    fn primary() -> Node {
-        fake::cluster("10.213.0.0/24").primary().unwrap()
-    }
-
-    #[tokio::test]
-    async fn what_is_no_snapshot_is_refused_before_anything_is_stopped() {
-        let machine = FakeMachine::new(&[], &[("etcdutl snapshot restore", Err("panic: page 0"))]);
-        let error = prepare(&primary(), &machine, "/tmp/x.db", "").await.unwrap_err();
-        let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(cause, "it is no snapshot of etcd, or it is damaged");
-    }
-
-    #[tokio::test]
-    async fn nodes_that_are_no_more_are_forgotten() {
-        let object = |name: &str| json!({"metadata": {"name": name}});
-        let paths = ["/api/v1/nodes/demo", "/api/v1/nodes/demo-m02"];
-        let api = FakeApi::new(&[(paths[0], object("demo")), (paths[1], object("demo-m02"))]);
-        let never: Cancelled = Arc::new(|| false);
-        forget_strangers(&api.client(), &fake::cluster("10.213.0.0/24"), &never).await.unwrap();
-        assert_eq!(paths.map(|path| api.object(path).is_some()), [true, false]);
-    }
-
-    #[tokio::test]
-    async fn a_restored_etcd_has_one_member() {
-        let state = r#"{"hash":1,"revision":7,"totalKey":404,"totalSize":1753088,"version":"3.7.0"}"#;
-        let machine = FakeMachine::new(&[], &[("snapshot status", Ok(state))]);
-        let found = prepare(&primary(), &machine, "/tmp/x.db", "").await.unwrap();
-        assert_eq!(found, Snapshot { revision: 7, keys: 404, bytes: 1_753_088 });
-        assert!(machine.log()[1].contains("--initial-cluster=demo=https://10.213.0.2:2380 "));
-    }
-
-    #[tokio::test]
-    async fn an_etcd_that_is_silent_is_taken_by_its_files() {
-        let machine = FakeMachine::new(&[], &[("snapshot save", Err("deadline exceeded"))]);
-        assert_eq!(snapshot_in(&machine, Source::Own).await.unwrap(), None);
-        let path = snapshot_in(&FakeMachine::new(&[], &[]), Source::Own).await.unwrap().unwrap();
-        assert!(path.starts_with("/var/lib/flotilla/snapshots/"));
-    }
-
-    /// The exchange by the shell itself, cut off after each of its lines.
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "a shell that is over at once")]
-    fn an_exchange_that_is_cut_off_anywhere_loses_no_data_and_starts_no_empty_etcd() {
-        let lines = exchange().lines().count();
-        for cut in 0..=lines {
-            let root = tempfile::tempdir().unwrap();
-            let here = |script: String| script.replace(" /", &format!(" {}/", root.path().display()));
-            let sh = |script: String| {
-                let status = std::process::Command::new("sh").arg("-c").arg(here(script)).status();
-                assert!(status.unwrap().success());
-            };
-            sh(format!("mkdir -p {DATA}/member {RESTORED}/member /etc/flotilla /etc/kubernetes/manifests"));
-            sh(format!(
-                "echo old > {DATA}/member/db; echo new > {RESTORED}/member/db; echo etcd > {MANIFEST}"
-            ));
-            sh(exchange().lines().take(cut).collect::<Vec<_>>().join("\n"));
-            let read = |path: &str| std::fs::read_to_string(format!("{}{path}", root.path().display())).ok();
-            let data = read(&format!("{DATA}/member/db"));
-            assert!(data.is_some() || read(MANIFEST).is_none(), "after line {cut} etcd would start empty");
-            sh(undo());
-            assert!(read(&format!("{DATA}/member/db")).is_some() && read(MANIFEST).is_some(), "line {cut}");
-            if cut == lines {
-                assert_eq!(read(&format!("{DATA}/member/db")).unwrap(), "new\n");
-            }
-        }
-    }
-}
+mod tests;

@@ -58,6 +58,7 @@ pub(super) async fn new_path(machine: &dyn Machine) -> Result<String, BootstrapE
 
 /// Says what is in a snapshot. A file that is none, or that is damaged, is an error.
 pub(super) async fn examine(machine: &dyn Machine, path: &str) -> Result<Snapshot, BootstrapError> {
+    // It would wait without end for a database that a running etcd has locked.
     let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]).within(LIMIT);
     let said = run(machine, "read the snapshot", examine).await?;
     parse(&said.text()).map_err(|source| BootstrapError::Api {

@@ -28,6 +28,7 @@ async fn members_say_how_they_are() {
         name: "demo".to_owned(),
         id: 10_756_254_964_881_169_537,
         address: Ipv4Addr::new(10, 213, 0, 2),
+        answers: true,
         up: true,
         learner: false,
     };
@@ -35,6 +36,7 @@ async fn members_say_how_they_are() {
         name: String::new(),
         id: 12_552_046_710_664_747_208,
         address: m02(),
+        answers: false,
         up: false,
         learner: true,
     };
@@ -42,6 +44,60 @@ async fn members_say_how_they_are() {
     assert_eq!(members.iter().map(|status| status.is_leader).collect::<Vec<_>>(), [true, false]);
     assert_eq!((members[0].size, members[0].version.as_deref()), (Some(1_454_080), Some("3.7.0")));
     assert_eq!((members[1].size, members[1].version.as_deref()), (None, None));
+}
+
+/// What a member says of itself: its leader's number, and what is wrong.
+fn says(leader: u64, errors: &str) -> &'static str {
+    let errors = if errors.is_empty() { String::new() } else { format!(r#","errors":[{errors}]"#) };
+    let status = format!(r#"{{"header":{{"revision":70}},"leader":{leader},"raftIndex":90{errors}}}"#);
+    format!(r#"[{{"Endpoint":"https://10.213.0.2:2379","Status":{status}}}]"#).leak()
+}
+
+/// Who of three members is healthy, by what they say; one that is silent says nothing.
+async fn healthy(said: [&'static str; 3]) -> Vec<MemberStatus> {
+    let mut script = vec![("member list", Ok(THREE))];
+    for (endpoint, said) in [".2:2379", ".3:2379", ".4:2379"].into_iter().zip(said) {
+        script.push((endpoint, if said.is_empty() { Err("deadline exceeded") } else { Ok(said) }));
+    }
+    status(&FakeMachine::new(&[], &script)).await.unwrap()
+}
+
+fn ups(members: &[MemberStatus]) -> Vec<(bool, bool)> {
+    members.iter().map(|status| (status.member.answers, status.member.up)).collect()
+}
+
+#[tokio::test]
+async fn a_member_without_a_leader_is_not_healthy() {
+    let members = healthy([says(0, r#""etcdserver: no leader""#), "", ""]).await;
+    assert_eq!(ups(&members), [(true, false), (false, false), (false, false)]);
+    assert!(members[0].is_leaderless && members[0].complaints.is_empty());
+    assert_eq!(members[0].revision, Some(70));
+}
+
+#[tokio::test]
+async fn a_member_with_an_alarm_is_not_healthy_whoever_tells_of_it() {
+    // In the words of etcd 3.6 and of 3.7, which does not promise how many spaces it writes.
+    for text in [r#""memberID:2 alarm:NOSPACE ""#, r#""memberID:2  alarm:NOSPACE""#] {
+        let members = healthy([says(1, text), says(1, text), ""]).await;
+        assert_eq!(ups(&members), [(true, true), (true, false), (false, false)]);
+        let alarms: Vec<_> = members.iter().map(|status| status.alarms.join(",")).collect();
+        assert_eq!(alarms, ["", "NOSPACE", ""]);
+        assert!(members.iter().all(|status| status.complaints.is_empty()));
+    }
+    let members = healthy([says(1, r#""memberID:3 alarm:CORRUPT ""#), says(1, ""), ""]).await;
+    assert_eq!(members[2].alarms, ["CORRUPT"], "it is silent, and the others know why");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_election_is_waited_for_where_a_majority_can_hold_one() {
+    let electing = says(0, r#""etcdserver: no leader""#);
+    let mut script = vec![("member list", Ok(THREE)); 2];
+    for (endpoint, answers) in [(".2:2379", [electing, says(2, "")]), (".3:2379", [electing, says(2, "")])] {
+        script.extend(answers.map(|answer| (endpoint, Ok(answer))));
+    }
+    script.extend([(".4:2379", Err("deadline exceeded")); 2]);
+    let members = status(&FakeMachine::new(&[], &script)).await.unwrap();
+    assert_eq!(ups(&members), [(true, true), (true, true), (false, false)]);
 }
 
 #[tokio::test]
@@ -123,7 +179,7 @@ async fn a_list_that_does_not_come_at_once_is_asked_for_again() {
 async fn a_stranger_is_known_by_its_number_alone() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(LIST)), ("member list", Ok(ALONE))]);
     let (name, id, address) = (String::new(), 12_552_046_710_664_747_208, Ipv4Addr::new(10, 213, 0, 2));
-    let stranger = Member { name, id, address, up: false, learner: true };
+    let stranger = Member { name, id, address, answers: false, up: false, learner: true };
     expel(&machine, &stranger, &never()).await.unwrap();
     assert!(machine.log().contains(&REMOVAL_OF_M02.to_owned()), "{:#?}", machine.log());
 }

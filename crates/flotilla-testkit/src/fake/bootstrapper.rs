@@ -52,7 +52,18 @@ impl FakeBootstrapper {
     pub fn set_up(&self, cluster: &ClusterName, node: &NodeName, up: bool) {
         let mut etcd = self.etcd();
         let members = etcd.get_mut(cluster).into_iter().flatten();
-        members.filter(|member| member.name == node.as_ref()).for_each(|member| member.up = up);
+        members.filter(|member| member.name == node.as_ref()).for_each(|member| {
+            (member.answers, member.up) = (up, up);
+        });
+    }
+
+    /// Lets a member of etcd answer and be unhealthy, as one without a leader or with an alarm is.
+    pub fn set_unhealthy(&self, cluster: &ClusterName, node: &str) {
+        let mut etcd = self.etcd();
+        let members = etcd.get_mut(cluster).into_iter().flatten();
+        members.filter(|member| member.name == node).for_each(|member| {
+            (member.answers, member.up) = (true, false);
+        });
     }
 
     /// Gives a node a certificate, on or off, until its certificates are renewed.
@@ -119,6 +130,7 @@ impl FakeBootstrapper {
                 name: node.spec.name.to_string(),
                 id: node.number.into(),
                 address: node.address,
+                answers: true,
                 up: true,
                 learner: false,
             });
@@ -275,7 +287,8 @@ impl Bootstrapper for FakeBootstrapper {
         let mut members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
         let speaker = speaker.name().as_ref();
         for member in members.iter_mut().filter(|member| member.name != speaker) {
-            member.up &= !self.is_cut_off(speaker) && !self.is_cut_off(&member.name);
+            let is_heard = !self.is_cut_off(speaker) && !self.is_cut_off(&member.name);
+            (member.answers, member.up) = (member.answers && is_heard, member.up && is_heard);
         }
         call.end()?;
         Ok(members)

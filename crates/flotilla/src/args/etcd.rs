@@ -10,6 +10,8 @@ use super::{Output, OutputArgs};
 #[derive(Debug, Subcommand)]
 pub(crate) enum EtcdCommand {
     /// Show the members of etcd: who leads, who is up, how many may still fail
+    ///
+    /// The exit status is 2 if etcd has no quorum or a member has raised an alarm.
     #[command(after_help = "Examples:\n  \
         flotilla etcd status\n  \
         flotilla etcd status -o json | jq '.members[] | select(.up | not)'")]
@@ -47,31 +49,37 @@ pub(crate) struct SnapshotSaveArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Make the API hold what it held when a snapshot was saved
+/// Restore etcd from a snapshot
 ///
-/// Everything that was written since is gone. The API does not answer meanwhile; pods run on, and are then made to match
-/// what the API holds again. Killed or interrupted, it is finished by running it again.
+/// Checks first that the file is a whole snapshot of this cluster. Everything that was written after the snapshot is gone
+/// from the API; the old data is kept on the nodes' disks. The API does not answer meanwhile. Pods keep running, and are
+/// then made to match what the API holds again. If interrupted, run it again to resume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla etcd snapshot restore before.snapshot\n  \
-    flotilla etcd snapshot restore before.snapshot --yes")]
+    flotilla etcd snapshot restore before.snapshot --yes\n  \
+    flotilla etcd snapshot restore db --force      a copy of a member's database")]
 pub(crate) struct SnapshotRestoreArgs {
     /// File made by `flotilla etcd snapshot save`
     pub(crate) file: PathBuf,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Restore a file that has no checksum, or that is not proven to be of this cluster
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Bring back a control plane that has lost its majority for good
+/// Rebuild etcd after permanent loss of quorum
 ///
-/// Makes an etcd of one member out of what a surviving control plane has, or of a snapshot. All others leave it, and
-/// join it anew with the next `flotilla start`. What a majority had agreed on and no survivor has heard of is lost:
-/// where the others can be started, start them instead.
+/// Recreates etcd with one member, from the newest data that a surviving control plane has or from a snapshot. The others
+/// leave it and join it again with the next `flotilla start`; their old data is kept on their disks. Writes that the
+/// survivor has not received are lost. While a majority of the control planes have their data, start them instead:
+/// `recover` then refuses without --force.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla recover\n  \
@@ -83,6 +91,10 @@ pub(crate) struct RecoverArgs {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Recover even if a majority of the control planes have their data, or if the snapshot is not proven to be of this
+    /// cluster
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]

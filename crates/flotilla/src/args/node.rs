@@ -29,6 +29,8 @@ pub(crate) enum NodeCommand {
     Logs(NodeLogsArgs),
     Cp(NodeCopyArgs),
     /// Freeze Kubernetes in one node
+    ///
+    /// Refuses to pause a control plane without which etcd would lose its quorum.
     #[command(after_help = "Examples:\n  \
         flotilla node pause m02\n  \
         flotilla node pause m02 -A      all pods there as well")]
@@ -37,7 +39,7 @@ pub(crate) enum NodeCommand {
     #[command(after_help = "Examples:\n  \
         flotilla node unpause m02\n  \
         flotilla node unpause m02 -A")]
-    Unpause(NodePauseArgs),
+    Unpause(NodeUnpauseArgs),
     #[command(hide = true)]
     DockerEnv(DockerEnvArgs),
 }
@@ -335,6 +337,18 @@ pub(crate) struct NodePauseArgs {
     /// Node, by its full or short name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    /// Pause a control plane even if etcd loses quorum
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) pause: PauseArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeUnpauseArgs {
+    /// Node, by its full or short name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
     #[command(flatten)]
     pub(crate) pause: PauseArgs,
 }
@@ -364,7 +378,8 @@ impl NodeCommand {
             Self::Status(args) => args.status.output.output,
             Self::Ip(args) => args.ip.output.output,
             Self::Cp(args) => args.output.output,
-            Self::Pause(args) | Self::Unpause(args) => args.pause.output.output,
+            Self::Pause(args) => args.pause.output.output,
+            Self::Unpause(args) => args.pause.output.output,
             Self::List(_) | Self::Ssh(_) | Self::Logs(_) | Self::DockerEnv(_) => Output::Text,
         }
     }

@@ -3,8 +3,10 @@
 mod error;
 pub(crate) mod renewal;
 mod snapshot;
+pub(crate) mod source;
 mod status;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use flotilla_engine::port::{Machine, Power};
@@ -18,11 +20,12 @@ use crate::failure::Failure;
 pub(crate) use error::EtcdError;
 pub(crate) use status::Status;
 
-pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
     match command {
         EtcdCommand::Status(_) => status::run(cx),
-        EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => snapshot::save(cx, args),
-        EtcdCommand::Snapshot(SnapshotCommand::Restore(args)) => snapshot::restore(cx, args),
+        EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => snapshot::save(cx, args).map(done),
+        EtcdCommand::Snapshot(SnapshotCommand::Restore(args)) => snapshot::restore(cx, args).map(done),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
         NodeCommand::Ssh(args) => ssh::run(cx, &args.for_cluster()).map(done),
         NodeCommand::Logs(args) => logs::run(cx, &args.logs).map(done),
         NodeCommand::Cp(args) => cp::run_for_node(cx, &args).map(done),
-        NodeCommand::Pause(args) => pause::pause(cx, &args.pause, Some(&args.name)).map(done),
+        NodeCommand::Pause(args) => pause::pause_node(cx, &args.pause, &args.name, args.force).map(done),
         NodeCommand::Unpause(args) => pause::unpause(cx, &args.pause, Some(&args.name)).map(done),
         NodeCommand::DockerEnv(_) => Err(SpecError::ComesWithDocker.into()),
     }

@@ -10,9 +10,17 @@ use crate::args::PauseArgs;
 use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
 
-/// Of the whole cluster, or of one node.
-pub(crate) fn pause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), Failure> {
-    change(cx, args, node, Change::Pause)
+/// Where etcd and the API server are.
+const SYSTEM: &str = "kube-system";
+
+/// The whole cluster.
+pub(crate) fn pause(cx: &Cx, args: &PauseArgs) -> Result<(), Failure> {
+    change(cx, args, None, Change::Pause { force: true })
+}
+
+/// One node; if etcd would lose its majority by it, only with `force`.
+pub(crate) fn pause_node(cx: &Cx, args: &PauseArgs, node: &str, force: bool) -> Result<(), Failure> {
+    change(cx, args, Some(node), Change::Pause { force })
 }
 
 pub(crate) fn unpause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), Failure> {
@@ -21,7 +29,7 @@ pub(crate) fn unpause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(
 
 #[derive(Clone, Copy)]
 enum Change {
-    Pause,
+    Pause { force: bool },
     Unpause,
 }
 
@@ -37,20 +45,30 @@ fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Resu
     let only = node.map(|node| node_of(&cluster, Some(node))).transpose()?;
     cx.heed_signals()?;
     let verb = match change {
-        Change::Pause => "pause",
+        Change::Pause { .. } => "pause",
         Change::Unpause => "unpause",
     };
     let _lock = cx.lock(&cx.name, &format!("flotilla {verb}"), args.lock)?;
     let namespaces = (!args.all_namespaces).then_some(args.namespaces.as_slice());
     let engine = cx.engine();
     let machines = match only {
-        Some(node) => vec![cx.wait(engine.machine(&cx.name, &node.spec.name))?],
+        Some(node) => {
+            let machine = cx.wait(engine.machine(&cx.name, &node.spec.name))?;
+            let freezes_etcd = namespaces.is_none_or(|names| names.iter().any(|name| name == SYSTEM));
+            if matches!(change, Change::Pause { force: false })
+                && freezes_etcd
+                && !cx.wait(engine.bootstrapper.is_paused(machine.as_ref()))
+            {
+                cx.wait(engine.can_pause(&cluster, &node.spec.name))?;
+            }
+            vec![machine]
+        }
         None => running(cx, &cluster)?,
     };
     let mut count = 0;
     for machine in machines {
         let done = match change {
-            Change::Pause => cx.wait(engine.bootstrapper.pause(machine.as_ref(), namespaces)),
+            Change::Pause { .. } => cx.wait(engine.bootstrapper.pause(machine.as_ref(), namespaces)),
             Change::Unpause => cx.wait(engine.bootstrapper.unpause(machine.as_ref(), namespaces)),
         };
         count += done.map_err(EngineError::from)?;
@@ -59,7 +77,7 @@ fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Resu
     cx.screen.result(&value, || {
         let whose = namespaces.map_or_else(|| "all namespaces".into(), |namespaces| namespaces.join(", "));
         let done = match change {
-            Change::Pause => "paused",
+            Change::Pause { .. } => "paused",
             Change::Unpause => "unpaused",
         };
         let containers = if count == 1 { "container" } else { "containers" };

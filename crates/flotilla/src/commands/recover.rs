@@ -1,78 +1,124 @@
 //! `flotilla recover`
 
-use std::fs::File;
-use std::time::Duration;
+mod disks;
+mod survivors;
 
 use flotilla_engine::explain::profile_flag;
 use flotilla_engine::quorum::Quorum;
-use flotilla_engine::{Cluster, EngineError, Event};
-use flotilla_kubeadm::etcd::Source;
-use flotilla_linux::poll;
+use flotilla_engine::{Cluster, Event};
+use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_spec::{NodeSpec, WantedPower};
 use serde_json::json;
 
-use super::etcd::renewal::{self, Progress};
-use super::etcd::{ControlPlane, EtcdError, Status};
+use super::etcd::renewal::{self, Kept, Progress};
+use super::etcd::{ControlPlane, EtcdError, Status, source};
 use crate::args::RecoverArgs;
 use crate::cluster::Cx;
 use crate::failure::Failure;
 
-/// From the boot of a control plane to the answer of its etcd.
-const BOOT: Duration = Duration::from_secs(30);
+use disks::Disks;
+use survivors::Survivors;
 
 pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
-    let read = |path: &std::path::PathBuf| {
-        let failed = |source| EngineError::Io { action: "read", path: path.clone(), source };
-        File::open(path).map_err(failed)
-    };
     cx.cluster()?;
-    let file = args.from.as_ref().map(read).transpose()?;
+    let file = args.from.as_ref().map(|path| source::open(path, args.force)).transpose()?;
     // Held while a person thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla recover", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
+    if let (Some(path), Some(file)) = (&args.from, &file) {
+        source::require_own(cx, &cluster, (path, file), args.force)?;
+    }
     if !agreed(cx, args, &cluster)? {
         return Ok(());
     }
     cx.heed_signals()?;
     let there = renewal::power_on(cx, &cluster)?;
-    let others = cluster.spec.control_planes().count() > 1;
-    let survivors = survivors(cx, &there)?;
-    let survivor = survivors.best();
-    let name = survivor.node.spec.name.clone();
-    let quorum = survivors.status.as_ref().map(Status::quorum);
-    let is_missed = |node: &NodeSpec| node.power == WantedPower::Running && node.name != name;
-    let seen = Seen {
-        quorum,
-        progress: renewal::progress(cx, survivor)?,
-        from_file: file.is_some(),
-        others_are_missed: cluster.spec.control_planes().any(is_missed),
-    };
-    let done = match seen.course() {
+    let joined: Vec<_> = there.iter().filter(|control_plane| control_plane.joined).cloned().collect();
+    if joined.is_empty() {
+        return Err(EtcdError::NoSurvivor { cluster: cx.name.clone() }.into());
+    }
+    let mut survivors = Survivors::ask(cx, joined);
+    if !args.force && !survivors.have_quorum() {
+        // At once: it is a start that they have to be waited for with.
+        refuse_majority_with_data(cx, &cluster, &survivors)?;
+    }
+    survivors.wait(cx)?;
+    let seen = seen(cx, &cluster, &survivors, file.is_some())?;
+    let (name, done, kept) = match seen.course() {
         Course::Refuse(quorum) => {
             return Err(EtcdError::HasMajority { cluster: cx.name.clone(), quorum }.into());
         }
-        Course::Nothing => None,
+        Course::Nothing => (survivors.best().node.spec.name.clone(), None, Kept::find(cx, &there)),
         Course::Finish => {
-            renewal::finish(cx, &cluster, survivor, &there)?;
-            None
+            let survivor = survivors.best();
+            (survivor.node.spec.name.clone(), None, renewal::finish(cx, &cluster, survivor, &there)?)
         }
         Course::Renew => {
+            if !args.force {
+                refuse_majority_with_data(cx, &cluster, &survivors)?;
+            }
+            survivors.examine_silent(cx);
+            let survivor = survivors.best();
             let source = file.map_or(Source::Own, Source::File);
-            Some(renewal::renew(cx, &mut cluster, survivor, &there, source)?)
+            let (snapshot, kept) = renewal::renew(cx, &mut cluster, survivor, &there, source)?;
+            if args.from.is_some() {
+                warn_of_newer_data(cx, &survivors, &snapshot, &kept);
+            }
+            (survivor.node.spec.name.clone(), Some(snapshot.keys), kept)
         }
     };
-    let keys = done.as_ref().map(|snapshot| snapshot.keys);
-    let value = json!({"cluster": cx.name.as_ref(), "node": name.as_ref(), "changed": keys.is_some()});
-    cx.screen.result(&value, || match keys {
+    let value = json!({
+        "cluster": cx.name.as_ref(),
+        "node": name.as_ref(),
+        "changed": done.is_some(),
+        "copies": kept.to_json(),
+    });
+    cx.screen.result(&value, || match done {
         Some(keys) => format!("the API of {} is back, with {keys} keys", cx.name),
         None => format!("etcd of {} has begun anew already", cx.name),
     });
-    if others {
+    kept.tell(cx);
+    if cluster.spec.control_planes().count() > 1 {
         let text = format!("node {name} is the only member of etcd");
         let flag = profile_flag(&cx.name);
         cx.screen.note(&text, &format!("`flotilla start{flag}` lets the other control planes join it"));
     }
     Ok(())
+}
+
+fn seen(cx: &Cx, cluster: &Cluster, survivors: &Survivors, from_file: bool) -> Result<Seen, Failure> {
+    let survivor = survivors.best();
+    let name = &survivor.node.spec.name;
+    let is_missed = |node: &NodeSpec| node.power == WantedPower::Running && node.name != *name;
+    Ok(Seen {
+        quorum: survivors.view.as_ref().map(Status::quorum),
+        progress: renewal::progress(cx, survivor)?,
+        from_file,
+        others_are_missed: cluster.spec.control_planes().any(is_missed),
+    })
+}
+
+/// Members that are only slow or stopped come back with what they have: then nothing is to be recovered. A recovery that has
+/// begun goes on: the others have set their data aside for it.
+fn refuse_majority_with_data(cx: &Cx, cluster: &Cluster, survivors: &Survivors) -> Result<(), Failure> {
+    let disks = Disks::look(cx, cluster, survivors.view.as_ref())?;
+    if !disks.are_majority() || renewal::progress(cx, survivors.best())? == Progress::Begun {
+        return Ok(());
+    }
+    let Disks { with_data, total } = disks;
+    Err(EtcdError::HasData { cluster: cx.name.clone(), with_data, total }.into())
+}
+
+/// A person who names a snapshot gets it, and has to know of what is newer.
+fn warn_of_newer_data(cx: &Cx, survivors: &Survivors, snapshot: &Snapshot, kept: &Kept) {
+    let Some((newer, revision)) = survivors.newer_than(snapshot.revision) else { return };
+    let name = &newer.node.spec.name;
+    let place = kept.of(name).map(|place| format!(", which is kept in {place}")).unwrap_or_default();
+    let text = format!(
+        "node {name} had newer data (revision {revision}) than the snapshot (revision {}){place}",
+        snapshot.revision
+    );
+    cx.screen.reporter().report(Event::Warning { text });
 }
 
 /// What decides on what is to be done.
@@ -113,60 +159,18 @@ impl Seen {
 
 fn agreed(cx: &Cx, args: &RecoverArgs, cluster: &Cluster) -> Result<bool, Failure> {
     let what = match &args.from {
-        Some(file) => format!("what {} has", file.display()),
-        None => "what one control plane that is left has".to_owned(),
+        Some(file) => file.display().to_string(),
+        None => "the newest data that a control plane has".to_owned(),
     };
     let names: Vec<_> = cluster.spec.control_planes().map(|node| node.name.to_string()).collect();
+    let guard = if args.force { "" } else { " or have their data" };
     let lines = [
         format!("control planes of {}: {}", cx.name, names.join(", ")),
-        "those that are there are turned on; if a majority of them is up, nothing else happens".to_owned(),
-        format!("otherwise etcd begins anew with one member, out of {what}; all others leave it"),
-        "what that one has not heard of is lost".to_owned(),
+        format!("starts those that exist; if a majority of them answer{guard}, nothing else is changed"),
+        format!("otherwise recreates etcd with one member from {what} and removes the others from it"),
+        "writes that this member has not received are lost; old data is kept on the nodes' disks".to_owned(),
     ];
     renewal::agreed(cx, args.yes, &lines)
-}
-
-/// The control planes that have data and keys, of which there is at least one.
-struct Survivors {
-    joined: Vec<ControlPlane>,
-    /// None if etcd does not answer in any of them.
-    status: Option<Status>,
-}
-
-impl Survivors {
-    /// The one that knows most of what was agreed on.
-    fn best(&self) -> &ControlPlane {
-        let agreed = |one: &&ControlPlane| self.status.as_ref().and_then(|status| status.agreed(one));
-        self.joined.iter().rev().max_by_key(agreed).expect("there is one")
-    }
-}
-
-fn survivors(cx: &Cx, there: &[ControlPlane]) -> Result<Survivors, Failure> {
-    let joined: Vec<_> = there.iter().filter(|control_plane| control_plane.joined).cloned().collect();
-    if joined.is_empty() {
-        return Err(EtcdError::NoSurvivor { cluster: cx.name.clone() }.into());
-    }
-    // All of them, or as many as come.
-    let mut seen = None;
-    let ask = || {
-        let status = Status::ask(cx, &joined).ok();
-        let all = status.as_ref().is_some_and(|status| joined.iter().all(|one| status.agreed(one).is_some()));
-        seen = status.or(seen.take());
-        if all || cx.cancel.is_cancelled() { Ok(()) } else { Err(()) }
-    };
-    let _ = poll::until(BOOT, ask, |()| false);
-    if cx.cancel.is_cancelled() {
-        return Err(EngineError::Interrupted.into());
-    }
-    let survivors = Survivors { joined, status: seen };
-    if survivors.status.is_none() {
-        // Its data can be read also if it does not run.
-        let name = &survivors.best().node.spec.name;
-        let text =
-            format!("etcd does not answer in any control plane; the data of node {name} is taken as it is");
-        cx.screen.reporter().report(Event::Warning { text });
-    }
-    Ok(survivors)
 }
 
 #[cfg(test)]
@@ -219,12 +223,19 @@ mod tests {
     fn who_is_refused_learns_what_helps_instead() {
         use flotilla_engine::explain::Explain;
         let quorum = Quorum { total: 1, up: 1 };
-        let refused = EtcdError::HasMajority { cluster: "demo".parse().unwrap(), quorum };
+        let cluster = || "demo".parse().unwrap();
+        let refused = EtcdError::HasMajority { cluster: cluster(), quorum };
         assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_MAJORITY", 81));
         assert_eq!(
             refused.to_string(),
             "a majority of etcd's members is up, 1 of 1: there is nothing to recover"
         );
         assert!(refused.hints()[1].starts_with("`flotilla etcd snapshot restore FILE -p demo`"));
+        let with_data = vec!["demo".to_owned(), "m02".to_owned()];
+        let refused = EtcdError::HasData { cluster: cluster(), with_data, total: 3 };
+        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_DATA", 81));
+        assert_eq!(refused.to_string(), "2 of 3 control planes of cluster demo have their data: demo, m02");
+        assert!(refused.hints()[0].starts_with("`flotilla start -p demo`"));
+        assert!(refused.hints().last().unwrap().starts_with("--force"));
     }
 }

@@ -52,9 +52,12 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
     }
     // The only one that does not run cannot be asked, and would be waited for.
     let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);
-    let etcd = is_asked.then(|| etcd::status_of(cx, &cluster, &machines)).flatten();
+    let etcd = is_asked.then(|| etcd::status_of(cx, &cluster)).flatten();
     let about = About::new(&cluster, cx.store.created(&cx.name));
     let bits = nodes.iter().fold(0, |bits, node| bits | node.exit_bits());
+    // One node is asked for itself.
+    let etcd_bits = etcd.as_ref().filter(|_| only.is_none()).map_or(0, etcd::EtcdStatus::exit_bits);
+    let bits = bits | etcd_bits;
     if cx.screen.is_json() {
         match (args.layout, nodes.as_slice()) {
             (LayoutArg::Cluster, _) => {

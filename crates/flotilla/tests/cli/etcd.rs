@@ -1,6 +1,6 @@
 //! Commands about etcd and a lost majority, as far as they need no cluster.
 
-use flotilla_testkit::Home;
+use flotilla_testkit::{Home, etcd_snapshot};
 use insta::assert_snapshot;
 
 use super::home;
@@ -9,6 +9,16 @@ use super::stopped::home_with;
 /// A path in the home.
 fn below(home: &Home, name: &str) -> String {
     home.path().join(name).to_str().expect("a home has a path of UTF-8").to_owned()
+}
+
+const OWN: &str = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----\n";
+const OTHER: &str = "-----BEGIN CERTIFICATE-----\ndGhlaXJz\n-----END CERTIFICATE-----\n";
+
+/// Gives a node a disk with the authority of its cluster. It is off.
+fn give_disk(home: &Home, node: &str) {
+    let folder = home.state().join("clusters/demo/nodes").join(node).join("upper/etc/kubernetes/pki");
+    std::fs::create_dir_all(&folder).expect("a folder in the home");
+    std::fs::write(folder.join("ca.crt"), OWN).expect("a file");
 }
 
 #[test]
@@ -47,11 +57,12 @@ fn help_of_recover_says_what_may_be_lost() {
     assert_snapshot!(home().run(["recover", "--help"]), @"
     status: 0
     ----- stdout -----
-    Bring back a control plane that has lost its majority for good
+    Rebuild etcd after permanent loss of quorum
 
-    Makes an etcd of one member out of what a surviving control plane has, or of a snapshot. All others
-    leave it, and join it anew with the next `flotilla start`. What a majority had agreed on and no
-    survivor has heard of is lost: where the others can be started, start them instead.
+    Recreates etcd with one member, from the newest data that a surviving control plane has or from a
+    snapshot. The others leave it and join it again with the next `flotilla start`; their old data is
+    kept on their disks. Writes that the survivor has not received are lost. While a majority of the
+    control planes have their data, start them instead: `recover` then refuses without --force.
 
     Usage: flotilla recover [OPTIONS]
 
@@ -61,6 +72,10 @@ fn help_of_recover_says_what_may_be_lost() {
 
       -y, --yes
               Do not ask
+
+          --force
+              Recover even if a majority of the control planes have their data, or if the snapshot is
+              not proven to be of this cluster
 
           --no-wait-lock
               Fail at once if another command changes the cluster, instead of waiting for it
@@ -136,21 +151,22 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     status: 14
     ----- stdout -----
     control planes of demo: demo, m02
-    those that are there are turned on; if a majority of them is up, nothing else happens
-    otherwise etcd begins anew with one member, out of what one control plane that is left has; all others leave it
-    what that one has not heard of is lost
+    starts those that exist; if a majority of them answer or have their data, nothing else is changed
+    otherwise recreates etcd with one member from the newest data that a control plane has and removes the others from it
+    writes that this member has not received are lost; old data is kept on the nodes' disks
     ----- stderr -----
     error[MK_USAGE]: there is no terminal to ask on whether that is to be done
     hint: give --yes to do it
     ");
+    give_disk(&home, "m02");
     let file = below(&home, "etcd.snapshot");
-    std::fs::write(&file, "").unwrap();
+    std::fs::write(&file, etcd_snapshot(Some(OWN))).unwrap();
     assert_snapshot!(home.run(["-p", "demo", "etcd", "snapshot", "restore", &file]), @"
     status: 14
     ----- stdout -----
-    cluster demo will hold what [HOME]/etcd.snapshot has; all that was written since is lost
-    its API does not answer meanwhile, its pods run on
-    one control plane begins anew, the others join it again
+    restores etcd of demo from [HOME]/etcd.snapshot: everything written since is gone from the API
+    the API does not answer meanwhile, pods keep running; the old data is kept on the nodes' disks
+    one control plane begins with the snapshot, the others join it again
     ----- stderr -----
     error[MK_USAGE]: there is no terminal to ask on whether that is to be done
     hint: give --yes to do it
@@ -164,7 +180,7 @@ fn where_no_control_plane_is_left_there_is_nothing_to_begin_from() {
     let spec = "- {name: demo, role: control-plane}\n- {name: m02, role: control-plane}\n";
     let Some(home) = home_with(spec, &["demo", "m02"]) else { return };
     let file = below(&home, "etcd.snapshot");
-    std::fs::write(&file, "").unwrap();
+    std::fs::write(&file, etcd_snapshot(None)).unwrap();
     let told = "\
 error[GUEST_NO_SURVIVOR]: no control plane of cluster demo is left that has its data and keys
 hint: without its keys it cannot be brought back: `flotilla delete -p demo`, then `start`
@@ -174,4 +190,87 @@ hint: without its keys it cannot be brought back: `flotilla delete -p demo`, the
         let ran = home.run(["-p", "demo"].iter().chain(command).chain(&["--yes"]));
         assert_eq!((ran.status, ran.stderr.as_str()), (85, told), "{command:?} {ran}");
     }
+}
+
+/// Told before anything else is looked at: no lock is taken, no machine started, no question asked.
+#[test]
+fn a_file_that_is_no_whole_snapshot_is_refused_at_once_and_nothing_is_touched() {
+    let spec = "- {name: demo, role: control-plane}\n- {name: m02, role: control-plane}\n";
+    let Some(home) = home_with(spec, &["demo", "m02"]) else { return };
+    let write = |name: &str, bytes: &[u8]| {
+        let file = below(&home, name);
+        std::fs::write(&file, bytes).unwrap();
+        file
+    };
+    let whole = etcd_snapshot(Some(OWN));
+    let mut damaged = whole.clone();
+    damaged[5000] ^= 1;
+    let damaged = write("damaged", &damaged);
+    let without_checksum = write("db", &whole[..whole.len() - 32]);
+    let state = home.files();
+    let restore = |file: &str, flag: &[&str]| {
+        let ran = home.run(["-p", "demo", "etcd", "snapshot", "restore", "--yes", file].iter().chain(flag));
+        let recover = home.run(["-p", "demo", "recover", "--yes", "--from", file].iter().chain(flag));
+        assert_eq!((ran.status, &ran.stderr), (recover.status, &recover.stderr));
+        ran
+    };
+    assert_snapshot!(restore("/etc/passwd", &[]), @"
+    status: 38
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_BAD_SNAPSHOT]: cannot restore /etc/passwd
+      caused by: it is not a snapshot of etcd
+    hint: `flotilla etcd snapshot save FILE -p demo` writes a snapshot (nothing was changed)
+    ");
+    assert_snapshot!(restore(&damaged, &["--force"]), @"
+    status: 38
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_BAD_SNAPSHOT]: cannot restore [HOME]/damaged
+      caused by: it is damaged: its checksum does not match
+    hint: `flotilla etcd snapshot save FILE -p demo` writes a snapshot (nothing was changed)
+    ");
+    assert_snapshot!(restore(&without_checksum, &[]), @"
+    status: 38
+    ----- stdout -----
+    ----- stderr -----
+    error[HOST_BAD_SNAPSHOT]: [HOME]/db has no checksum: whether it is damaged cannot be told
+    hint: --force restores it as it is, as a copy of a member's database (nothing was changed)
+    ");
+    assert_eq!(home.files(), state);
+    assert_eq!(restore(&without_checksum, &["--force"]).status, 85, "only then is it looked for a survivor");
+}
+
+#[test]
+fn a_snapshot_that_is_not_proven_to_be_of_the_cluster_is_refused_and_nothing_is_touched() {
+    let spec = "- {name: demo, role: control-plane}\n- {name: m02, role: control-plane}\n";
+    let Some(home) = home_with(spec, &["demo", "m02"]) else { return };
+    give_disk(&home, "m02");
+    let (foreign, unknown) = (below(&home, "foreign"), below(&home, "unknown"));
+    std::fs::write(&foreign, etcd_snapshot(Some(OTHER))).unwrap();
+    std::fs::write(&unknown, etcd_snapshot(None)).unwrap();
+    let restore = |file: &str, flag: &[&str]| {
+        let typed = ["-p", "demo", "etcd", "snapshot", "restore", file];
+        home.run(typed.iter().chain(flag))
+    };
+    assert_snapshot!(restore(&foreign, &["--yes"]), @"
+    status: 81
+    ----- stdout -----
+    ----- stderr -----
+    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/foreign is a snapshot of another cluster than demo
+    hint: --force restores it: objects and nodes are then those of the other cluster
+    ");
+    assert_snapshot!(restore(&unknown, &["--yes"]), @"
+    status: 81
+    ----- stdout -----
+    ----- stderr -----
+    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/unknown does not tell whether it is a snapshot of cluster demo
+    hint: --force restores it
+    ");
+    let recover = home.run(["-p", "demo", "recover", "--yes", "--from", &foreign]);
+    assert_eq!(recover.status, 81, "{recover}");
+    // Forced, it is asked for as any other.
+    let forced = restore(&foreign, &["--force"]);
+    assert_eq!(forced.status, 14, "{forced}");
+    assert!(forced.stderr.contains("foreign is a snapshot of another cluster than demo"), "{forced}");
 }

@@ -133,7 +133,7 @@ fn without_arguments_there_is_help() {
       unpause         Thaw what `pause` froze
       node            Manage the nodes of a cluster, while it runs
       etcd            Show, save and restore what the cluster's API holds
-      recover         Bring back a control plane that has lost its majority for good
+      recover         Rebuild etcd after permanent loss of quorum
       kubectl         Run the cluster's own kubectl against it
       ssh             Open a shell in a node, or run a command there
       logs            Show the logs of a node: kubelet, containerd, control plane

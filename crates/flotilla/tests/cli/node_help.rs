@@ -308,13 +308,14 @@ fn short_help_of_node_pause() {
       <NAME>  Node, by its full or short name
 
     Options:
+          --force                     Pause a control plane even if etcd loses quorum
       -n, --namespaces <NAMESPACE,…>  Namespaces whose containers are meant [default: kube-system
                                       kubernetes-dashboard istio-operator]
       -A, --all-namespaces            The containers of all namespaces
           --no-wait-lock              Fail at once if another command changes the cluster, instead of
                                       waiting for it
       -o, --output <OUTPUT>           Output format [default: text] [possible values: text, json]
-      -h, --help                      Print help
+      -h, --help                      Print help (see more with '--help')
 
     Global options:
       -p, --profile <NAME>     Name of the cluster [default: flotilla]

@@ -73,6 +73,7 @@ fn a_cluster_outlives_any_of_its_control_planes() {
         ("a worker joins by plain kubeadm", plain_kubeadm::a_worker_joins_by_plain_kubeadm),
         ("a control plane joins by plain kubeadm", plain_kubeadm::a_control_plane_joins_by_plain_kubeadm),
         ("a snapshot brings back what was deleted", recovery::a_snapshot_brings_back_what_was_deleted),
+        ("a majority with data is not recovered", recovery::a_majority_with_data_is_not_recovered),
         ("a lost majority is recovered", recovery::a_lost_majority_is_recovered),
         ("taints can be taken away and given", start::taints_can_be_taken_away_and_given),
         // Last: it leaves one of three.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use flotilla_engine::event::{Outcome, Step};
+use flotilla_engine::event::{Event, Outcome, Step};
 use flotilla_engine::port::{Cmd, Machine, Membership, Power};
 use flotilla_engine::store::Renewal;
 use flotilla_engine::{Cluster, EngineError};
-use flotilla_kubeadm::etcd::{Snapshot, Source};
-use flotilla_spec::{NodeSpec, WantedPower};
+use flotilla_kubeadm::etcd::{self, Snapshot, Source};
+use flotilla_spec::{NodeName, NodeSpec, WantedPower};
+use serde_json::{Value, json};
 
 use super::{ControlPlane, EtcdError, control_planes};
 use crate::cluster::Cx;
@@ -92,7 +93,7 @@ pub(crate) fn renew(
     member: &ControlPlane,
     there: &[ControlPlane],
     source: Source,
-) -> Result<Snapshot, Failure> {
+) -> Result<(Snapshot, Kept), Failure> {
     let name = &member.node.spec.name;
     let others = others(member, there);
     // First: killed in the middle, the next command goes on with the same one.
@@ -104,10 +105,15 @@ pub(crate) fn renew(
     }
     let title = format!("beginning etcd anew in node {name}");
     let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
-    let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source)?;
+    let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source);
+    if restored.is_err() {
+        Kept::find(cx, there).warn(cx);
+    }
+    let restored = restored?;
     step.done(Outcome::Done);
+    let kept = Kept::find(cx, there);
     rest(cx, cluster, member)?;
-    Ok(restored)
+    Ok((restored, kept))
 }
 
 /// Does what is left of a renewal that was killed after etcd had begun anew in `member`.
@@ -116,9 +122,11 @@ pub(crate) fn finish(
     cluster: &Cluster,
     member: &ControlPlane,
     there: &[ControlPlane],
-) -> Result<(), Failure> {
+) -> Result<Kept, Failure> {
     cx.finish_restore(cluster, member.machine.as_ref(), &others(member, there))?;
-    rest(cx, cluster, member)
+    let kept = Kept::find(cx, there);
+    rest(cx, cluster, member)?;
+    Ok(kept)
 }
 
 fn others(member: &ControlPlane, there: &[ControlPlane]) -> Vec<Arc<dyn Machine>> {
@@ -134,4 +142,47 @@ fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), Failure
     cx.wait(cx.engine().power_off(cluster, &stopped))?;
     let renewal = Renewal { node: member.node.spec.name.clone(), data: data_of(cx, member), finished: true };
     Ok(cx.store.save_renewal(&cx.name, &renewal)?)
+}
+
+/// The data that etcd had before, which is kept in the nodes.
+pub(crate) struct Kept(Vec<(NodeName, String)>);
+
+impl Kept {
+    /// All copies in these control planes. One that cannot be asked is left out: nothing depends on it.
+    pub(crate) fn find(cx: &Cx, there: &[ControlPlane]) -> Self {
+        let copies = there.iter().flat_map(|one| {
+            let found = cx.wait(etcd::copies(one.machine.as_ref())).unwrap_or_default();
+            found.into_iter().map(|path| (one.node.spec.name.clone(), path))
+        });
+        Self(copies.collect())
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let copies = self.0.iter().map(|(node, path)| json!({"node": node.as_ref(), "path": path}));
+        copies.collect()
+    }
+
+    /// Where a copy is, in the words of `flotilla cp`.
+    pub(crate) fn of(&self, node: &NodeName) -> Option<String> {
+        let newest = self.0.iter().rfind(|(of, _)| of == node);
+        newest.map(|(node, path)| format!("{node}:{path}"))
+    }
+
+    fn text(&self) -> Option<String> {
+        let places: Vec<_> = self.0.iter().map(|(node, path)| format!("{node}:{path}")).collect();
+        (!places.is_empty()).then(|| format!("old data of etcd is kept in {}", places.join(", ")))
+    }
+
+    /// Says where they are, and how they are removed.
+    pub(crate) fn tell(&self, cx: &Cx) {
+        if let Some(text) = self.text() {
+            cx.screen.note(&text, "`flotilla ssh -n NODE -- rm -r PATH` removes a copy that you do not need");
+        }
+    }
+
+    fn warn(&self, cx: &Cx) {
+        if let Some(text) = self.text() {
+            cx.screen.reporter().report(Event::Warning { text });
+        }
+    }
 }

@@ -11,7 +11,7 @@ use flotilla_kubeadm::etcd::{self, Snapshot, Source};
 use serde_json::{Value, json};
 
 use super::renewal;
-use super::{EtcdError, status};
+use super::{EtcdError, source, status};
 use crate::args::{SnapshotRestoreArgs, SnapshotSaveArgs};
 use crate::cluster::Cx;
 use crate::commands::start::wait;
@@ -72,12 +72,12 @@ fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, Fai
 }
 
 pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), Failure> {
-    let read = |source| EngineError::Io { action: "read", path: args.file.clone(), source };
     cx.cluster()?;
-    let file = File::open(&args.file).map_err(read)?;
+    let file = source::open(&args.file, args.force)?;
     // Held while a person thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla etcd snapshot restore", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
+    source::require_own(cx, &cluster, (&args.file, &file), args.force)?;
     if !agreed(cx, args, &cluster)? {
         return Ok(());
     }
@@ -85,12 +85,15 @@ pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), Failure
     let there = renewal::power_on(cx, &cluster)?;
     let member = there.iter().find(|control_plane| control_plane.joined).cloned();
     let member = member.ok_or_else(|| EtcdError::NoSurvivor { cluster: cx.name.clone() })?;
-    let snapshot = renewal::renew(cx, &mut cluster, &member, &there, Source::File(file))?;
+    let (snapshot, kept) = renewal::renew(cx, &mut cluster, &member, &there, Source::File(file))?;
     // The other control planes join again.
     cx.wait(cx.engine().start(&cluster, &wait::default()))?;
-    cx.screen.result(&of_file(cx, &args.file, &snapshot), || {
+    let mut value = of_file(cx, &args.file, &snapshot);
+    value["copies"] = kept.to_json();
+    cx.screen.result(&value, || {
         format!("{} is as {} has it: {} keys", cx.name, args.file.display(), snapshot.keys)
     });
+    kept.tell(cx);
     Ok(())
 }
 
@@ -98,14 +101,15 @@ fn agreed(cx: &Cx, args: &SnapshotRestoreArgs, cluster: &Cluster) -> Result<bool
     let others = cluster.spec.control_planes().count() - 1;
     let mut lines = vec![
         format!(
-            "cluster {} will hold what {} has; all that was written since is lost",
+            "restores etcd of {} from {}: everything written since is gone from the API",
             cx.name,
             args.file.display()
         ),
-        "its API does not answer meanwhile, its pods run on".to_owned(),
+        "the API does not answer meanwhile, pods keep running; the old data is kept on the nodes' disks"
+            .to_owned(),
     ];
     if others > 0 {
-        lines.push("one control plane begins anew, the others join it again".to_owned());
+        lines.push("one control plane begins with the snapshot, the others join it again".to_owned());
     }
     renewal::agreed(cx, args.yes, &lines)
 }

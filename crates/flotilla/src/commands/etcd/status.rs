@@ -1,6 +1,9 @@
 //! `flotilla etcd status`
 
+use std::process::ExitCode;
+
 use flotilla_engine::explain::profile_flag;
+use flotilla_engine::port::Member;
 use flotilla_engine::quorum::{self, Quorum};
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{self, MemberStatus};
@@ -11,7 +14,10 @@ use crate::cluster::Cx;
 use crate::failure::Failure;
 use crate::screen::table;
 
-pub(super) fn run(cx: &Cx) -> Result<(), Failure> {
+/// The exit status for Kubernetes that is not well, as in `flotilla status`.
+const UNWELL: u8 = 2;
+
+pub(super) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
     let cluster = cx.cluster()?;
     let mut status = Status::ask(cx, &super::members_that_are_on(cx, &cluster)?)?;
     // As all other lists have them; whom the cluster does not know comes last.
@@ -24,7 +30,7 @@ pub(super) fn run(cx: &Cx) -> Result<(), Failure> {
     } else {
         cx.screen.line(&status.to_text(&cluster));
     }
-    Ok(())
+    Ok(if status.is_well() { ExitCode::SUCCESS } else { ExitCode::from(UNWELL) })
 }
 
 /// What the members of etcd say of each other and of themselves.
@@ -45,9 +51,38 @@ impl Status {
         Quorum::of(&members)
     }
 
+    /// Out of what several members say: the view of one that sees a majority, or of the one to which most answer.
+    pub(crate) fn best(views: Vec<Vec<MemberStatus>>) -> Option<Self> {
+        let views = views.into_iter().map(Self);
+        views.rev().max_by_key(|view| (view.quorum().holds(), view.answering()))
+    }
+
+    /// The members that have a vote.
+    pub(crate) fn voters(&self) -> impl Iterator<Item = &Member> {
+        self.0.iter().map(|status| &status.member).filter(|member| !member.learner)
+    }
+
+    fn answering(&self) -> usize {
+        self.voters().filter(|member| member.answers).count()
+    }
+
+    /// Writes are possible: there is a quorum, and no alarm.
+    fn is_well(&self) -> bool {
+        self.quorum().holds() && self.0.iter().all(|status| status.alarms.is_empty())
+    }
+
     /// How far a control plane's own member knows what was agreed on; none if it does not answer.
     pub(crate) fn agreed(&self, control_plane: &ControlPlane) -> Option<u64> {
         self.0.iter().find(|status| status.member.is_of(&control_plane.node))?.agreed
+    }
+
+    /// Every alarm, with the member that has raised it and what it means.
+    pub(crate) fn alarms(&self, cluster: &Cluster) -> Vec<String> {
+        let of = |status: &MemberStatus| {
+            let name = name(cluster, status);
+            status.alarms.iter().map(|alarm| format!("{name}: {}", meaning(alarm))).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of).collect()
     }
 
     fn to_json(&self, cluster: &Cluster) -> Value {
@@ -58,11 +93,13 @@ impl Status {
                 // JSON's numbers are too small for it.
                 "id": format!("{:x}", status.member.id),
                 "address": status.member.address,
+                "answers": status.member.answers,
                 "up": status.member.up,
                 "leader": status.is_leader,
                 "learner": status.member.learner,
                 "version": status.version,
                 "dbSize": status.size,
+                "alarms": status.alarms,
                 "complaints": status.complaints,
             })
         });
@@ -81,7 +118,7 @@ impl Status {
             vec![
                 name(cluster, status),
                 status.member.address.to_string(),
-                if status.member.up { "up" } else { "down" }.to_owned(),
+                health(status),
                 role(status).to_owned(),
                 status.size.map(megabytes).unwrap_or_default(),
                 status.version.clone().unwrap_or_default(),
@@ -89,11 +126,12 @@ impl Status {
         });
         let mut lines = vec![table(&["NAME", "ADDRESS", "STATUS", "ROLE", "DB SIZE", "VERSION"], rows)];
         lines.push(String::new());
-        lines.push(summary(self.quorum()));
+        lines.push(summary(self.quorum(), self.answering()));
+        lines.extend(self.alarms(cluster));
         for status in &self.0 {
             let name = name(cluster, status);
             lines.extend(status.complaints.iter().map(|complaint| format!("{name}: {complaint}")));
-            if !status.member.up && !cluster.nodes().any(|node| status.member.is_of(&node)) {
+            if !status.member.answers && !cluster.nodes().any(|node| status.member.is_of(&node)) {
                 let flag = profile_flag(cluster.name());
                 lines.push(format!(
                     "{name} is no node of the cluster: `flotilla start{flag}` takes it out of etcd"
@@ -105,18 +143,48 @@ impl Status {
 }
 
 /// What the numbers mean.
-pub(super) fn summary(quorum: Quorum) -> String {
+pub(super) fn summary(quorum: Quorum, answering: usize) -> String {
     let Quorum { total, up } = quorum;
     let are = if up == 1 { "is" } else { "are" };
     let members = if total == 1 { "member" } else { "members" };
+    let needed = quorum.needed();
     match quorum.margin() {
-        _ if !quorum.holds() => format!(
-            "{up} of {total} {members} {are} up, and {} are needed: the API does not answer",
-            quorum.needed()
-        ),
+        _ if !quorum.holds() && answering > up => {
+            let answer = if answering == 1 { "answers" } else { "answer" };
+            format!(
+                "{answering} of {total} {members} {answer}, {up} {are} healthy, and {needed} are needed: etcd has no quorum"
+            )
+        }
+        _ if !quorum.holds() => {
+            format!("{up} of {total} {members} {are} up, and {needed} are needed: the API does not answer")
+        }
         0 => format!("{up} of {total} {members} {are} up; none may fail"),
         margin => format!("{up} of {total} {members} {are} up; {margin} may fail"),
     }
+}
+
+/// One word, or the reason why it is not healthy.
+fn health(status: &MemberStatus) -> String {
+    match status {
+        _ if !status.alarms.is_empty() => status.alarms.join(","),
+        status if !status.member.answers => "down".to_owned(),
+        status if status.is_leaderless => "no leader".to_owned(),
+        _ => "up".to_owned(),
+    }
+}
+
+/// What an alarm means for the cluster.
+fn meaning(alarm: &str) -> String {
+    let means = match alarm {
+        "NOSPACE" => {
+            "its database has reached its quota; no member takes writes until space is freed and the alarm disarmed"
+        }
+        "CORRUPT" => {
+            "its data differs from the others'; no member takes writes until it is removed and the alarm disarmed"
+        }
+        _ => "no member takes writes until it is disarmed",
+    };
+    format!("alarm {alarm}: {means}")
 }
 
 /// The node's; a member that was only announced has none of its own.
@@ -127,7 +195,7 @@ fn name(cluster: &Cluster, status: &MemberStatus) -> String {
 
 fn role(status: &MemberStatus) -> &'static str {
     match &status.member {
-        member if !member.up => "",
+        member if !member.answers || status.is_leaderless => "",
         _ if status.is_leader => "leader",
         member if member.learner => "learner",
         _ => "follower",
@@ -145,11 +213,71 @@ mod tests {
 
     #[test]
     fn the_summary_tells_how_many_may_fail() {
-        let tell = |total, up| summary(Quorum { total, up });
+        let tell = |total, up| summary(Quorum { total, up }, up);
         assert_eq!(tell(1, 1), "1 of 1 member is up; none may fail");
         assert_eq!(tell(3, 3), "3 of 3 members are up; 1 may fail");
         assert_eq!(tell(3, 2), "2 of 3 members are up; none may fail");
         assert_eq!(tell(3, 1), "1 of 3 members is up, and 2 are needed: the API does not answer");
+    }
+
+    #[test]
+    fn a_survivor_answers_and_is_not_healthy() {
+        let tell = |total, up, answering| summary(Quorum { total, up }, answering);
+        let told = "1 of 3 members answers, 0 are healthy, and 2 are needed: etcd has no quorum";
+        assert_eq!(tell(3, 0, 1), told);
+        let told = "3 of 3 members answer, 1 is healthy, and 2 are needed: etcd has no quorum";
+        assert_eq!(tell(3, 1, 3), told);
+        assert_eq!(tell(3, 2, 3), "2 of 3 members are up; none may fail");
+    }
+
+    fn member(id: u64, answers: bool, has_leader: bool, alarms: &[&str]) -> MemberStatus {
+        let address = std::net::Ipv4Addr::new(10, 213, 77, 1);
+        let up = answers && has_leader && alarms.is_empty();
+        let member = Member { name: format!("m{id}"), id, address, answers, up, learner: false };
+        let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+        MemberStatus {
+            member,
+            is_leader: false,
+            version: None,
+            agreed: None,
+            revision: None,
+            size: None,
+            is_leaderless: answers && !has_leader,
+            alarms,
+            complaints: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_member_says_why_it_is_not_healthy() {
+        let told = |answers, has_leader, alarms: &[&str]| health(&member(1, answers, has_leader, alarms));
+        assert_eq!(told(true, true, &[]), "up");
+        assert_eq!(told(true, false, &[]), "no leader");
+        assert_eq!(told(false, false, &[]), "down");
+        assert_eq!(told(true, true, &["NOSPACE"]), "NOSPACE");
+        assert!(meaning("CORRUPT").starts_with("alarm CORRUPT: its data differs"));
+    }
+
+    #[test]
+    fn an_etcd_with_an_alarm_or_without_a_quorum_is_not_well() {
+        let well = || member(1, true, true, &[]);
+        assert!(Status(vec![well(), well(), member(3, false, false, &[])]).is_well());
+        assert!(!Status(vec![well(), well(), member(3, true, true, &["NOSPACE"])]).is_well());
+        assert!(!Status(vec![well(), member(2, false, false, &[]), member(3, true, false, &[])]).is_well());
+    }
+
+    #[test]
+    fn of_several_views_the_one_with_a_majority_is_believed() {
+        let cut_off =
+            || vec![member(1, true, false, &[]), member(2, false, false, &[]), member(3, false, false, &[])];
+        let others =
+            || vec![member(1, false, false, &[]), member(2, true, true, &[]), member(3, true, true, &[])];
+        let both =
+            vec![member(1, true, false, &[]), member(2, true, false, &[]), member(3, false, false, &[])];
+        let quorum = |views| Status::best(views).unwrap().quorum();
+        assert_eq!(quorum(vec![cut_off(), others()]), Quorum { total: 3, up: 2 });
+        assert_eq!(Status::best(vec![cut_off(), both]).unwrap().answering(), 2);
+        assert!(Status::best(Vec::new()).is_none());
     }
 
     #[test]

@@ -1,18 +1,14 @@
 //! What `status` says of etcd.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use flotilla_engine::Cluster;
-use flotilla_engine::port::Machine;
 use flotilla_engine::quorum::Quorum;
-use flotilla_spec::NodeName;
 use serde::Serialize;
 
 use crate::cluster::Cx;
+use crate::commands::etcd::{Status, control_planes};
 
-/// How many members are up, and how many are to spare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How many members are healthy, and how many are to spare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct EtcdStatus {
     members: usize,
@@ -21,32 +17,39 @@ pub(super) struct EtcdStatus {
     quorum: bool,
     /// How many more may fail.
     margin: usize,
+    /// Each with the member that has raised it. With one of them no member takes writes.
+    alarms: Vec<String>,
 }
 
 impl EtcdStatus {
-    fn of(quorum: Quorum) -> Self {
-        Self { members: quorum.total, up: quorum.up, quorum: quorum.holds(), margin: quorum.margin() }
+    fn of(quorum: Quorum, alarms: Vec<String>) -> Self {
+        let Quorum { total: members, up } = quorum;
+        Self { members, up, quorum: quorum.holds(), margin: quorum.margin(), alarms }
     }
 
-    pub(super) fn text(self) -> String {
-        let Self { members, up, quorum, margin } = self;
+    /// 2 for Kubernetes that is not well, as nodes have it.
+    pub(super) fn exit_bits(&self) -> u8 {
+        u8::from(!self.quorum || !self.alarms.is_empty()) << 1
+    }
+
+    pub(super) fn text(&self) -> String {
+        let Self { members, up, quorum, margin, alarms } = self;
         let margin = match (quorum, margin) {
             (false, _) => "none: etcd has lost its majority, and the API does not answer".to_owned(),
             (true, 0) => "none may fail".to_owned(),
             (true, margin) => format!("{margin} may fail"),
         };
-        format!("etcd\nmembers: {up} of {members} up\nmargin: {margin}\n")
+        let alarms: String = alarms.iter().map(|alarm| format!("{alarm}\n")).collect();
+        format!("etcd\nmembers: {up} of {members} up\nmargin: {margin}\n{alarms}")
     }
 }
 
 /// None where there is nobody to ask.
-pub(super) fn status_of(
-    cx: &Cx,
-    cluster: &Cluster,
-    machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
-) -> Option<EtcdStatus> {
-    let members = cx.wait(cx.engine().members(cluster, machines))?;
-    Some(EtcdStatus::of(Quorum::of(&members)))
+pub(super) fn status_of(cx: &Cx, cluster: &Cluster) -> Option<EtcdStatus> {
+    let mut speakers = control_planes(cx, cluster).ok()?;
+    speakers.retain(|speaker| speaker.joined);
+    let status = Status::ask(cx, &speakers).ok()?;
+    Some(EtcdStatus::of(status.quorum(), status.alarms(cluster)))
 }
 
 #[cfg(test)]
@@ -55,8 +58,8 @@ mod tests {
 
     #[test]
     fn it_says_how_many_may_fail() {
-        let told =
-            [(3, 3), (3, 2), (3, 1), (2, 2)].map(|(total, up)| EtcdStatus::of(Quorum { total, up }).text());
+        let told = [(3, 3), (3, 2), (3, 1), (2, 2)]
+            .map(|(total, up)| EtcdStatus::of(Quorum { total, up }, Vec::new()).text());
         insta::assert_snapshot!(told.concat(), @"
         etcd
         members: 3 of 3 up
@@ -71,5 +74,16 @@ mod tests {
         members: 2 of 2 up
         margin: none may fail
         ");
+    }
+
+    #[test]
+    fn an_alarm_or_a_lost_quorum_is_told_and_counts() {
+        let alarm = vec!["m02: alarm NOSPACE: its database is full".to_owned()];
+        let status = EtcdStatus::of(Quorum { total: 3, up: 2 }, alarm);
+        assert!(status.text().ends_with("margin: none may fail\nm02: alarm NOSPACE: its database is full\n"));
+        let bits = |status: EtcdStatus| status.exit_bits();
+        assert_eq!(bits(status), 2);
+        assert_eq!(bits(EtcdStatus::of(Quorum { total: 3, up: 1 }, Vec::new())), 2);
+        assert_eq!(bits(EtcdStatus::of(Quorum { total: 3, up: 2 }, Vec::new())), 0);
     }
 }

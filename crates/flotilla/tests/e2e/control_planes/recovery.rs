@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use flotilla_testkit::with_checksum;
 
 use super::writer::written;
 use super::{Writer, control_planes};
@@ -26,16 +29,64 @@ pub(super) fn a_snapshot_brings_back_what_was_deleted(cluster: &Cluster) {
     let asked = cluster.run(&["etcd", "snapshot", "restore", path]);
     assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
     cluster.kubectl(&["get", "configmap", "later"]);
+    assert_foreign_is_refused(cluster, &file);
 
     let restore = ["etcd", "snapshot", "restore", path, "--yes"];
     let step = &*format!("restore/{}", control_planes(cluster)[0]).leak();
     assert!(kill_at(cluster, &restore, At::Within(step, 3000)));
-    cluster.succeed(&restore);
+    let told = said(&cluster.run(&restore));
+    for node in &three {
+        assert!(told.contains(&format!("{node}:/var/lib/etcd.before-1")), "no copy of {node}: {told}");
+        // Also after the repetition it is what the cluster had before all this.
+        let later = "grep -c /registry/configmaps/default/later /var/lib/etcd.before-1/snap/db";
+        assert_ne!(fleet::ssh(cluster, node, later).trim(), "0", "{node} has lost its data");
+    }
     assert_eq!(cluster.field(&["configmap", "kept"], "{.data.it}"), "is");
     assert!(cluster.try_kubectl(&["get", "configmap", "later"]).is_err());
     etcd::assert_members(cluster, &refs(&three));
     assert_well(cluster);
     Writer::begin(cluster).end(cluster);
+}
+
+/// The same snapshot, as if another cluster had made it: with another authority.
+fn assert_foreign_is_refused(cluster: &Cluster, own: &Path) {
+    let authority = fleet::ssh(cluster, &control_planes(cluster)[0], "cat /etc/kubernetes/pki/ca.crt");
+    let line = authority.lines().nth(2).unwrap().as_bytes();
+    let mut bytes = fs::read(own).unwrap();
+    bytes.truncate(bytes.len() - 32);
+    let windows = bytes.windows(line.len()).enumerate();
+    let places: Vec<_> = windows.filter(|(_, window)| *window == line).map(|(place, _)| place).collect();
+    assert!(!places.is_empty(), "the snapshot does not have the cluster's authority");
+    for place in places {
+        bytes[place..place + line.len()].fill(b'A');
+    }
+    let foreign = own.with_file_name("foreign.snapshot");
+    fs::write(&foreign, with_checksum(bytes)).unwrap();
+    let refused = cluster.run(&["etcd", "snapshot", "restore", foreign.to_str().unwrap(), "--yes"]);
+    assert_eq!(refused.status.code(), Some(81), "{}", said(&refused));
+    assert!(said(&refused).contains("GUEST_FOREIGN_SNAPSHOT"), "{}", said(&refused));
+    cluster.kubectl(&["get", "configmap", "later"]);
+}
+
+/// Two of three stand still: the API is silent, and nothing is lost.
+pub(super) fn a_majority_with_data_is_not_recovered(cluster: &Cluster) {
+    let [_, second, third] = three_running(cluster);
+    cluster.succeed(&["node", "pause", &second]);
+    let refused = cluster.run(&["node", "pause", &third]);
+    let told = said(&refused);
+    assert_eq!(refused.status.code(), Some(81), "{told}");
+    assert!(told.contains(&format!("2 of 3 members are up; pausing {third} leaves 1")), "{told}");
+    cluster.succeed(&["node", "pause", &third, "--force"]);
+    let refused = cluster.run(&["recover", "--yes"]);
+    let told = said(&refused);
+    assert_eq!(refused.status.code(), Some(81), "{told}");
+    assert!(told.contains("GUEST_HAS_DATA") && told.contains("3 of 3 control planes"), "{told}");
+    let status = cluster.run(&["etcd", "status"]);
+    assert_eq!(status.status.code(), Some(2), "{}", said(&status));
+    assert!(said(&status).contains("no leader"), "{}", said(&status));
+    // What is paused is unpaused, and not waited for in vain.
+    cluster.start(&[]);
+    etcd::assert_members(cluster, &refs(&three_running(cluster)));
 }
 
 /// Two are destroyed, the primary among them, disk and all.
@@ -58,8 +109,9 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     assert!(kill_at(cluster, &["recover", "--yes"], At::Within(step, 300)));
     cluster.succeed(&["recover", "--yes"]);
     // Once more, as after a kill in the last moment.
-    let again = cluster.succeed(&["recover", "--yes"]);
-    assert!(again.contains("has begun anew already"), "{again}");
+    let again = cluster.run(&["recover", "--yes"]);
+    assert!(said(&again).contains("has begun anew already"), "{}", said(&again));
+    assert!(said(&again).contains(&format!("{third}:/var/lib/etcd.before-")), "{}", said(&again));
     let there = written(cluster);
     assert!(before.is_subset(&there), "{} were there, {} are", before.len(), there.len());
     etcd::assert_members(cluster, &[&third]);
@@ -87,7 +139,8 @@ pub(super) fn what_a_snapshot_has_is_recovered(cluster: &Cluster) {
     for node in &three[..2] {
         kernel::destroy(cluster, node);
     }
-    cluster.succeed(&["recover", "--yes", "--from", path]);
+    let told = said(&cluster.run(&["recover", "--yes", "--from", path]));
+    assert!(told.contains(&format!("node {} had newer data", three[2])), "{told}");
     assert!(before.is_subset(&written(cluster)));
     assert!(cluster.try_kubectl(&["get", "configmap", "too-late"]).is_err());
     etcd::assert_members(cluster, &[&three[2]]);

@@ -1,0 +1,138 @@
+//! The control planes that have data and keys, and which of them knows most.
+
+use flotilla_engine::EngineError;
+use flotilla_engine::event::{Event, Outcome, Step};
+use flotilla_kubeadm::{FIRST_ANSWER, etcd};
+use flotilla_linux::poll;
+use futures::future::join_all;
+
+use super::{ControlPlane, Status};
+use crate::cluster::Cx;
+use crate::failure::Failure;
+
+/// At least one.
+pub(super) struct Survivors {
+    all: Vec<Survivor>,
+    /// What the members know of each other; none if etcd does not answer in any of them.
+    pub(super) view: Option<Status>,
+}
+
+struct Survivor {
+    control_plane: ControlPlane,
+    answered: bool,
+    known: Known,
+}
+
+/// How much a member knows. Members of one etcd have the same writes in the same order, so that the last one tells which of
+/// them knows most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Known {
+    revision: Option<u64>,
+    /// What the members agreed on beside writes, as far as one answers.
+    agreed: Option<u64>,
+}
+
+impl Survivors {
+    /// Asks each of them once.
+    pub(super) fn ask(cx: &Cx, joined: Vec<ControlPlane>) -> Self {
+        let all = joined.into_iter().map(|control_plane| Survivor {
+            control_plane,
+            answered: false,
+            known: Known::default(),
+        });
+        let mut survivors = Self { all: all.collect(), view: None };
+        survivors.look(cx);
+        survivors
+    }
+
+    pub(super) fn have_quorum(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.quorum().holds())
+    }
+
+    /// Asks them until a majority or all of them have answered, for as long as a first start may take: on a slow host
+    /// members that are intact are silent for minutes.
+    pub(super) fn wait(&mut self, cx: &Cx) -> Result<(), Failure> {
+        let title = "waiting for the members of etcd";
+        let step = Step::start(cx.screen.reporter(), "members", title, None);
+        let ask = || {
+            self.look(cx);
+            let all = self.all.iter().all(|one| one.answered);
+            if self.have_quorum() || all || cx.cancel.is_cancelled() { Ok(()) } else { Err(()) }
+        };
+        let _ = poll::until(FIRST_ANSWER, ask, |()| false);
+        if cx.cancel.is_cancelled() {
+            return Err(EngineError::Interrupted.into());
+        }
+        step.done(Outcome::Done);
+        Ok(())
+    }
+
+    fn look(&mut self, cx: &Cx) {
+        let asked = self.all.iter().map(|one| etcd::status(one.control_plane.machine.as_ref()));
+        let answers = cx.wait(join_all(asked));
+        for (one, answer) in self.all.iter_mut().zip(&answers) {
+            let node = &one.control_plane.node;
+            let own = answer.iter().flatten().find(|status| status.member.is_of(node));
+            if let Some(own) = own.filter(|own| own.member.answers) {
+                one.answered = true;
+                one.known = Known { revision: own.revision, agreed: own.agreed };
+            }
+        }
+        self.view = Status::best(answers.into_iter().flatten().collect()).or(self.view.take());
+    }
+
+    /// Stops those whose etcd does not answer, and reads their databases from the disk.
+    pub(super) fn examine_silent(&mut self, cx: &Cx) {
+        for one in self.all.iter_mut().filter(|one| !one.answered) {
+            let name = &one.control_plane.node.spec.name;
+            let text = match cx.wait(etcd::stop_and_examine(one.control_plane.machine.as_ref())) {
+                Ok(found) => {
+                    one.known.revision = Some(found.revision);
+                    format!(
+                        "etcd does not answer in node {name}; its data on disk has revision {}",
+                        found.revision
+                    )
+                }
+                Err(error) => {
+                    format!("etcd does not answer in node {name}, and its data is not readable: {error}")
+                }
+            };
+            cx.screen.reporter().report(Event::Warning { text });
+        }
+    }
+
+    /// The one that knows most; the first of several that know the same.
+    pub(super) fn best(&self) -> &ControlPlane {
+        let known = self.all.iter().map(|one| one.known);
+        &self.all[best_of(known)].control_plane
+    }
+
+    /// The one that knows most, if it knows more than a snapshot of this revision.
+    pub(super) fn newer_than(&self, revision: u64) -> Option<(&ControlPlane, u64)> {
+        let best = &self.all[best_of(self.all.iter().map(|one| one.known))];
+        let known = best.known.revision.filter(|known| *known > revision)?;
+        Some((&best.control_plane, known))
+    }
+}
+
+fn best_of(known: impl DoubleEndedIterator<Item = Known> + ExactSizeIterator) -> usize {
+    known.enumerate().rev().max_by_key(|(_, known)| *known).map_or(0, |(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_with_the_last_write_is_taken_and_not_the_first_of_the_list() {
+        let best = |known: &[(Option<u64>, Option<u64>)]| {
+            best_of(known.iter().map(|(revision, agreed)| Known { revision: *revision, agreed: *agreed }))
+        };
+        assert_eq!(best(&[(Some(5), None), (Some(9), None), (Some(7), None)]), 1);
+        assert_eq!(best(&[(Some(5), Some(90)), (Some(9), None)]), 1, "one that is silent may know more");
+        assert_eq!(best(&[(Some(9), Some(20)), (Some(9), Some(30))]), 1);
+        assert_eq!(best(&[(Some(9), None), (Some(9), None)]), 0);
+        assert_eq!(best(&[(None, None), (Some(1), None)]), 1);
+        assert_eq!(best(&[(None, None)]), 0);
+    }
+}
