@@ -34,6 +34,16 @@ pub fn profile_flag(name: &ClusterName) -> String {
     if name.as_ref() == DEFAULT_CLUSTER { String::new() } else { format!(" -p {name}") }
 }
 
+/// What comes before a command that needs root, so that it has the person's state folder, kubeconfig, programs and way to
+/// the network. `scripts/as-root` keeps the same variables.
+pub const AS_ROOT: &str = "sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,\
+                           HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy";
+
+/// The hint for a command that needs root.
+pub fn run_as_root(command: &str) -> String {
+    format!("run it as root with your own settings: `{AS_ROOT} {command}`")
+}
+
 /// Commands that are about no cluster.
 const ABOUT_NO_CLUSTER: [&str; 5] = ["bundle", "doctor", "schema", "version", "completion"];
 
