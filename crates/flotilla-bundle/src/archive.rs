@@ -5,6 +5,7 @@
 
 mod export;
 mod import;
+mod unfinished;
 
 /// The largest manifest and bundle that are taken from an archive; ours are far below.
 const MANIFEST_LIMIT: u64 = 64 << 20;

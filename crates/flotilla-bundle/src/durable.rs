@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use flotilla_linux::disk;
 
 use crate::error::{At, Result};
 
@@ -23,17 +25,28 @@ pub(crate) fn write(path: &Path, bytes: &[u8], workshop: &Path, prefix: &str) ->
 
 /// Removes the folders and files in `folder` whose names begin with `prefix`: what a killed run left.
 pub(crate) fn remove_leftovers(folder: &Path, prefix: &str) -> Result<()> {
-    let items = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        items => items.at("read", folder)?,
-    };
-    for item in items {
-        let item = item.at("read", folder)?;
-        if item.file_name().to_string_lossy().starts_with(prefix) {
-            let path = item.path();
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.at("remove", &path)?;
-        }
+    leftovers(folder, prefix)?.iter().try_for_each(|path| remove(path).map(drop))
+}
+
+/// The bytes of what [`remove_leftovers`] would remove.
+pub(crate) fn leftover_bytes(folder: &Path, prefix: &str) -> u64 {
+    let leftovers = leftovers(folder, prefix).unwrap_or_default();
+    leftovers.iter().filter_map(|path| disk::allocated_bytes(path).ok()).sum()
+}
+
+fn leftovers(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let mut paths = crate::shelf::folders(folder)?;
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)));
+    Ok(paths)
+}
+
+/// Removes a file or a folder with all that is in it. Gives its bytes: none if nothing is there.
+pub(crate) fn remove(path: &Path) -> Result<u64> {
+    let bytes = disk::allocated_bytes(path).unwrap_or_default();
+    let removed =
+        if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        removed => removed.at("remove", path).map(|()| bytes),
     }
-    Ok(())
 }

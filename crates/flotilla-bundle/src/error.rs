@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flotilla_engine::explain::run_as_root;
 use flotilla_engine::{Code, Explain};
 use flotilla_linux::filelock;
 use flotilla_linux::host::CommandError;
@@ -22,7 +23,7 @@ pub enum BundleError {
     },
     #[error("cannot write to {path}")]
     NotWritable { path: PathBuf },
-    #[error("building a bundle needs root: it makes files that belong to root and mounts what it unpacks")]
+    #[error("changing bundles needs root: their files belong to root")]
     NotRoot,
     #[error("too little space in {path}: {} needed, {} free", size(*.needed), size(*.free))]
     DiskSpace { path: PathBuf, needed: u64, free: u64 },
@@ -165,7 +166,10 @@ impl Explain for BundleError {
 
     fn hints(&self) -> Vec<String> {
         match self.root() {
-            Self::NotRoot => vec!["run it with sudo, keeping FLOTILLA_HOME if it is set".into()],
+            Self::NotRoot => vec![run_as_root("flotilla bundle …")],
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                vec![run_as_root("flotilla bundle …")]
+            }
             Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a folder that you may write to".into()],
             Self::DiskSpace { .. } => {
                 vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]

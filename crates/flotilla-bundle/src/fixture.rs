@@ -1,16 +1,19 @@
 //! What the tests of this crate share: folders that go away with the test, and a small bundle.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use flotilla_engine::Event;
-use flotilla_linux::host::Cancel;
+use flotilla_linux::host::{Cancel, Command};
 use tempfile::TempDir;
 
 use crate::manifest::{self, Manifest, Sizes};
+use crate::part::Record;
 use crate::shelf::{Bundle, Shelf, UNFINISHED};
+use crate::source::{Component, Provenance};
 use crate::{image, inventory};
 
 /// A reporter that keeps what it was told.
@@ -86,6 +89,7 @@ pub(crate) fn manifest_of(root: &Path, kubernetes: &str) -> Manifest {
         source: "test".into(),
         recipe: "recipe".into(),
         created: "2026-11-05T10:00:00Z".into(),
+        imported: false,
         components: Vec::new(),
         images: vec!["registry.k8s.io/pause:3.10.2".into()],
         sizes: Sizes::default(),
@@ -94,6 +98,44 @@ pub(crate) fn manifest_of(root: &Path, kubernetes: &str) -> Manifest {
     };
     manifest.digest = manifest.computed_digest();
     manifest
+}
+
+/// A finished part without files.
+pub(crate) fn put_part(folder: &Path, component: &Component, tools: BTreeMap<String, String>) {
+    let record = Record {
+        name: component.name.clone(),
+        version: component.version.clone(),
+        provenance: Provenance::OwnProgram { recipe: String::new() },
+        tools,
+        files: Vec::new(),
+    };
+    fs::create_dir_all(folder.join("files")).unwrap();
+    fs::write(folder.join("part.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+}
+
+/// As small as a checkout of Kubernetes can be: the folders that are looked for, one program, one tag and a commit
+/// after it.
+pub(crate) fn commit_checkout(folder: &Path, tag: &str) {
+    let program = "package main\n\nvar version, gitTreeState = \"none\", \"none\"\n\n\
+                   func main() { println(version, gitTreeState) }\n";
+    for (path, text) in [
+        ("go.mod", "module k8s.io/kubernetes\n\ngo 1.21\n"),
+        ("cmd/kubeadm/kubeadm.go", program),
+        ("staging/src/k8s.io/component-base/README.md", ""),
+    ] {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@example.com"];
+        Command::new("git").args(who).args(args).current_dir(folder).run().unwrap();
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "upstream's"]);
+    git(&["tag", tag]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "my own"]);
 }
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {

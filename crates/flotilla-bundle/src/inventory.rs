@@ -82,6 +82,17 @@ pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)
     Ok(findings)
 }
 
+/// Whether the folder has this entry as the inventory says.
+pub(crate) fn has(root: &Path, entry: &Entry) -> Result<bool> {
+    let path = root.join(&entry.path);
+    match fs::symlink_metadata(&path) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error).at("read", &path),
+        Ok(metadata) if is_special(&metadata) => Ok(false),
+        Ok(metadata) => Ok(kind_of(&path, &metadata)? == entry.kind),
+    }
+}
+
 /// SHA-256 over the entries: the same for the same files, whatever their order or age.
 pub(crate) fn digest<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
     let mut lines: Vec<String> = entries
@@ -172,6 +183,8 @@ mod tests {
         fs::create_dir(dir.path().join("bin")).unwrap();
         fs::write(dir.path().join("bin/tool"), "tool").unwrap();
         fs::write(dir.path().join("bin/other"), "other").unwrap();
+        // Whatever the umask is.
+        fs::set_permissions(dir.path().join("bin/tool"), PermissionsExt::from_mode(0o644)).unwrap();
         std::os::unix::fs::symlink("tool", dir.path().join("bin/link")).unwrap();
         dir
     }

@@ -10,6 +10,7 @@
 
 mod archive;
 pub mod build;
+mod clean;
 mod durable;
 mod elf;
 pub mod error;
@@ -33,6 +34,6 @@ mod unpack;
 
 pub use error::BundleError;
 pub use image::architecture;
-pub use make::{Made, Prospect, Request, SourceChoice};
+pub use make::{Forecast, Made, Origin, Prospect, Request, SourceChoice};
 pub use manifest::Manifest;
-pub use shelf::{Bundle, Listing, Shelf};
+pub use shelf::{Bundle, Hold, Listing, Shelf};

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::platform::Platform;
+use crate::source::Component;
 
 /// `bundle/lock.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -172,6 +174,12 @@ impl Lock {
         alike.map(String::as_str).ok_or_else(|| self.unknown(version))
     }
 
+    /// The components of every release.
+    pub(crate) fn releases(&self) -> Result<Vec<Component>> {
+        let of_releases = self.release.keys().map(|version| Component::of_release(self, version));
+        Ok(of_releases.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// How a Go component is built, and the pin of that version of it.
     pub fn pin(&self, name: &str, version: &str) -> Result<(&GoComponent, &GoPin), LockError> {
         self.go
@@ -187,7 +195,7 @@ mod tests {
 
     use super::*;
     use crate::recipe;
-    use crate::source::{Component, Kind};
+    use crate::source::Kind;
 
     fn compiled_in() -> Lock {
         Lock::parse(&recipe::lock_text()).unwrap()

@@ -3,16 +3,15 @@
 //! Until the last step nothing looks like a bundle. Killed before it, a later run finds the parts that were finished
 //! and goes on from there.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flotilla_engine::event::{Event, Outcome, Reporter, Step};
 use flotilla_linux::disk;
 
 use crate::build::{BuildSource, Checkout};
-use crate::durable;
 use crate::error::{At, BundleError, Result};
 use crate::image::{self, Image};
 use crate::inventory;
@@ -30,6 +29,8 @@ pub struct Request {
     pub source: SourceChoice,
     /// Build Kubernetes from this checkout instead of the pinned module.
     pub kubernetes_source: Option<PathBuf>,
+    /// Keep what the compilers have cached, for another build that follows.
+    pub keep_cache: bool,
 }
 
 /// Where a bundle may come from.
@@ -47,8 +48,28 @@ pub enum SourceChoice {
 pub struct Made {
     pub bundle: Bundle,
     pub outcome: Outcome,
-    /// Made from the lock file that is compiled in. Else it is from another flotilla, and as good as that one's.
-    pub current: bool,
+    pub origin: Origin,
+}
+
+/// Who vouches for a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Built here, from the lock file that is compiled in.
+    Own,
+    /// Built here, by a flotilla with another lock file.
+    OtherVersion,
+    /// Out of an archive, which may say anything about where it came from.
+    Imported,
+}
+
+/// What building a bundle will take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forecast {
+    pub kubernetes: String,
+    /// On two cores.
+    pub time: Duration,
+    /// While it is built.
+    pub disk: u64,
 }
 
 /// What becomes of a request, as far as it can be told beforehand.
@@ -100,37 +121,67 @@ impl Shelf {
         let version = component(&components, "kubernetes").version.clone();
         let source = BuildSource::new(self.cache(), self.cancel.clone());
         let recipe = recipe_of(&components, &source);
-        let may_change = components.iter().any(Component::may_change);
-        let find = || -> Result<Option<Made>> {
-            let mut found = self.list()?.bundles;
-            found.retain(|bundle| bundle.manifest.kubernetes == version && !may_change);
-            found.sort_by_key(|bundle| bundle.manifest.recipe != recipe);
-            let best = found.into_iter().next().map(|bundle| {
-                let current = bundle.manifest.recipe == recipe;
-                Made { bundle, outcome: Outcome::Kept, current }
-            });
-            Ok(best.filter(|made| made.current || request.source == SourceChoice::Auto))
-        };
-        if let Some(made) = find()? {
+        if let Some(made) = self.kept(request, &components, &recipe)? {
             return Ok(made);
         }
         self.check_host(&source, &components)?;
         let _lock = self.acquire(&format!("build the bundle for {version}"), reporter)?;
         // Who held the lock may have made it meanwhile.
-        if let Some(made) = find()? {
+        if let Some(made) = self.kept(request, &components, &recipe)? {
             return Ok(made);
         }
         let cache = self.part_cache();
         cache.sweep()?;
-        let bundle = self.make(&components, &version, recipe.clone(), &source, &cache, reporter)?;
-        Ok(Made { bundle, outcome: Outcome::Done, current: true })
+        self.check_space(&source, &components, 0)?;
+        let bundle = self.make(&components, &version, recipe, &source, &cache, reporter)?;
+        // A checkout is built again and again, each time with what was compiled before.
+        if !request.keep_cache && !components.iter().any(Component::may_change) {
+            self.clean_after(&components).unwrap_or_else(|error| {
+                let text =
+                    format!("cannot remove what the build leaves in {}: {error}", self.cache().display());
+                reporter.report(Event::Warning { text });
+            });
+        }
+        Ok(Made { bundle, outcome: Outcome::Done, origin: Origin::Own })
+    }
+
+    /// What building the bundle would take; none if it is there already.
+    pub fn forecast(&self, request: &Request) -> Result<Option<Forecast>> {
+        let components = match self.components(request) {
+            Err(error) => return self.foreign(request).map(|_| None).ok_or(error),
+            Ok(components) => components,
+        };
+        let source = BuildSource::new(self.cache(), self.cancel.clone());
+        if self.kept(request, &components, &recipe_of(&components, &source))?.is_some() {
+            return Ok(None);
+        }
+        let to_make = self.part_cache().to_make(&components, &source);
+        let (time, disk) = (time_for(&to_make), space_for(&to_make));
+        Ok(Some(Forecast { kubernetes: component(&components, "kubernetes").version.clone(), time, disk }))
+    }
+
+    /// The bundle that is there and does, if there is one.
+    fn kept(&self, request: &Request, components: &[Component], recipe: &str) -> Result<Option<Made>> {
+        let version = &component(components, "kubernetes").version;
+        if components.iter().any(Component::may_change) {
+            return Ok(None);
+        }
+        let mut found = self.list()?.bundles;
+        found.retain(|bundle| bundle.manifest.kubernetes == *version);
+        found.sort_by_key(|bundle| (bundle.manifest.recipe != recipe, bundle.manifest.imported));
+        let made = found.into_iter().map(|bundle| {
+            let origin = origin_of(&bundle.manifest, recipe);
+            Made { bundle, outcome: Outcome::Kept, origin }
+        });
+        Ok(made.into_iter().find(|made| made.origin == Origin::Own || request.source == SourceChoice::Auto))
     }
 
     fn foreign(&self, request: &Request) -> Option<Made> {
         let wanted = request.kubernetes.as_deref().filter(|_| request.source == SourceChoice::Auto)?;
         let found =
             self.list().ok()?.bundles.into_iter().find(|bundle| bundle.manifest.kubernetes == with_v(wanted));
-        found.map(|bundle| Made { bundle, outcome: Outcome::Kept, current: false })
+        // This flotilla has no recipe for it.
+        found.map(|bundle| Made { origin: origin_of(&bundle.manifest, ""), bundle, outcome: Outcome::Kept })
     }
 
     fn components(&self, request: &Request) -> Result<Vec<Component>> {
@@ -164,14 +215,15 @@ impl Shelf {
         if !missing.is_empty() {
             return Err(BundleError::SourceUnavailable { origin: source.name(), missing });
         }
-        let cache = self.part_cache();
-        let to_make = components.iter().filter(|component| !cache.has_some(component));
-        let needed = SPACE_FOR_BUNDLE
-            + to_make
-                .map(|c| if c.name == "kubernetes" { SPACE_FOR_KUBERNETES } else { SPACE_FOR_COMPONENT })
-                .sum::<u64>();
+        // What a killed run left is removed before the build.
+        self.check_space(source, components, self.part_cache().leftover_bytes() + self.leftover_bytes())
+    }
+
+    /// `freeable` bytes are as good as free.
+    fn check_space(&self, source: &dyn Source, components: &[Component], freeable: u64) -> Result<()> {
+        let needed = space_for(&self.part_cache().to_make(components, source));
         let free = disk::free_bytes(self.home()).at("read", self.home())?;
-        if free < needed {
+        if free + freeable < needed {
             return Err(BundleError::DiskSpace { path: self.home().to_owned(), needed, free });
         }
         Ok(())
@@ -186,7 +238,7 @@ impl Shelf {
         cache: &PartCache,
         reporter: &dyn Reporter,
     ) -> Result<Bundle> {
-        announce(components, cache, reporter);
+        announce(components, &cache.to_make(components, source), reporter);
         let mut parts = Parts::default();
         for component in components {
             cache.ensure(component, source, &mut parts, reporter)?;
@@ -233,6 +285,7 @@ impl Shelf {
             source: source.name().to_owned(),
             recipe,
             created: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            imported: false,
             components: manifest::component_records(&parts),
             images: names,
             sizes,
@@ -245,43 +298,40 @@ impl Shelf {
         Ok(bundle)
     }
 
-    /// Gives a finished folder its name, in one step. A bundle with that content stays as it is.
-    pub(crate) fn put_on_shelf(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
-        let path = self.bundles().join(&manifest.digest);
-        let write = |folder: &Path, manifest: &Manifest| {
-            let text = serde_json::to_vec(manifest).expect("a manifest is plain data");
-            durable::write(&folder.join(manifest::FILE), &text, &self.bundles(), UNFINISHED)
-        };
-        match Manifest::load(&path) {
-            Ok(kept) => {
-                // Its own databases and dates are as good; only the recipe may be a newer one.
-                let kept = Manifest { recipe: manifest.recipe, ..kept };
-                write(&path, &kept)?;
-                return Ok(Bundle { path, manifest: kept });
-            }
-            // One that cannot be read makes room for one that can.
-            Err(_) if path.exists() => self.discard(&path)?,
-            Err(_) => {}
-        }
-        write(work, &manifest)?;
-        durable::sync_file_system(work)?;
-        fs::rename(work, &path).at("write", &path)?;
-        Ok(Bundle { path, manifest })
-    }
-
-    fn part_cache(&self) -> PartCache {
+    pub(crate) fn part_cache(&self) -> PartCache {
         PartCache::new(self.cache().join("parts"))
     }
 }
 
 /// Tells how many steps there are, and how long those that are not kept will take.
-fn announce(components: &[Component], cache: &PartCache, reporter: &dyn Reporter) {
+fn announce(components: &[Component], to_make: &[&Component], reporter: &dyn Reporter) {
     let mut steps: Vec<String> = components.iter().map(|component| component.name.clone()).collect();
     steps.extend(ASSEMBLY.map(|(name, _, _)| name.to_owned()));
-    let to_make = components.iter().filter(|component| component.may_change() || !cache.has_some(component));
-    let seconds = ASSEMBLY.iter().map(|(_, _, seconds)| *seconds).sum();
-    let expected = to_make.map(Component::expected).sum::<Duration>() + Duration::from_secs(seconds);
-    reporter.report(Event::Plan { steps, expected: Some(expected), work: Some(expected) });
+    let expected = Some(time_for(to_make));
+    reporter.report(Event::Plan { steps, expected, work: expected });
+}
+
+/// How long it takes to make these components and a bundle of all of them.
+fn time_for(to_make: &[&Component]) -> Duration {
+    let assembly = ASSEMBLY.iter().map(|(_, _, seconds)| *seconds).sum();
+    to_make.iter().map(|component| component.expected()).sum::<Duration>() + Duration::from_secs(assembly)
+}
+
+/// The room that it takes.
+fn space_for(to_make: &[&Component]) -> u64 {
+    let space = |component: &&Component| match component.name.as_str() {
+        "kubernetes" => SPACE_FOR_KUBERNETES,
+        _ => SPACE_FOR_COMPONENT,
+    };
+    SPACE_FOR_BUNDLE + to_make.iter().map(space).sum::<u64>()
+}
+
+fn origin_of(manifest: &Manifest, recipe: &str) -> Origin {
+    match manifest {
+        Manifest { imported: true, .. } => Origin::Imported,
+        Manifest { recipe: made_from, .. } if made_from == recipe => Origin::Own,
+        _ => Origin::OtherVersion,
+    }
 }
 
 fn component<'a>(components: &'a [Component], name: &str) -> &'a Component {

@@ -28,6 +28,10 @@ pub struct Manifest {
     /// Of the part of the lock file it was made from: tells whether another build would be the same.
     pub recipe: String,
     pub created: String,
+    /// Whether it came out of an archive: then nobody here knows what it was made from. Noted by this machine, never
+    /// believed of an archive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
     pub components: Vec<ComponentRecord>,
     /// Names as kubeadm prints them.
     pub images: Vec<String>,

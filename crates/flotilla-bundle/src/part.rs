@@ -82,11 +82,20 @@ impl PartCache {
         Self { folder }
     }
 
-    /// Whether a part of the component in this version is there: a good guess, without knowing all that goes into it.
-    pub(crate) fn has_some(&self, component: &Component) -> bool {
-        let start = format!("{}-{}-", component.name, component.version);
-        let named = |item: fs::DirEntry| item.file_name().to_string_lossy().starts_with(&start);
-        fs::read_dir(&self.folder).is_ok_and(|items| items.flatten().any(named))
+    /// The components whose parts would be made: those that are not there, and those that may have changed.
+    pub(crate) fn to_make<'a>(&self, components: &'a [Component], source: &dyn Source) -> Vec<&'a Component> {
+        let mut parts = Parts::default();
+        let must_make = |component: &&Component| {
+            let unknown = component.links_c_libraries() && !parts.0.contains_key("userland");
+            if unknown || component.may_change() {
+                return true;
+            }
+            let kept = Part::load(&self.folder_of(component, source, &parts));
+            let is_there = kept.is_some();
+            parts.0.extend(kept.map(|part| (component.name.clone(), part)));
+            !is_there
+        };
+        components.iter().filter(must_make).collect()
     }
 
     /// Adds the component's part to `parts`: the kept one if every byte of it is right, else a new one.
@@ -159,7 +168,24 @@ impl PartCache {
         crate::durable::remove_leftovers(&self.folder, MAKING)
     }
 
-    fn folder_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
+    /// The bytes of what a killed run left.
+    pub(crate) fn leftover_bytes(&self) -> u64 {
+        crate::durable::leftover_bytes(&self.folder, MAKING)
+    }
+
+    /// Removes the parts that `is_wanted` does not want. Gives their bytes.
+    pub(crate) fn retain(&self, is_wanted: impl Fn(&Record) -> bool) -> Result<u64> {
+        let mut freed = 0;
+        for folder in crate::shelf::folders(&self.folder)? {
+            if Part::load(&folder).is_some_and(|part| is_wanted(&part.record)) {
+                continue;
+            }
+            freed += crate::durable::remove(&folder)?;
+        }
+        Ok(freed)
+    }
+
+    pub(crate) fn folder_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
         let mut inputs = vec![source.name().to_owned(), component.name.clone(), component.version.clone()];
         inputs.extend(source.tools(component).into_iter().map(|(name, version)| format!("{name} {version}")));
         inputs.push(component.inputs());

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use flotilla_engine::Unit;
@@ -18,6 +18,11 @@ use crate::inventory;
 use crate::lock::Lock;
 use crate::manifest::{self, Manifest};
 use crate::recipe;
+
+mod hold;
+mod put;
+
+pub use hold::Hold;
 
 /// Where bundles and what they are made from are kept, below the state folder.
 #[derive(Debug)]
@@ -108,16 +113,10 @@ impl Shelf {
         let step = Step::start(reporter, "verify", title, None);
         let total = inventory::bytes(&bundle.manifest.files);
         let mut done = 0;
-        let mut findings = Vec::new();
-        if bundle.manifest.computed_digest() != bundle.manifest.digest {
-            findings.push(format!("{}: the digest is not that of the files it lists", manifest::FILE));
-        }
-        let mut files = inventory::compare(&bundle.path, &bundle.manifest.files, |bytes| {
+        let findings = findings(&bundle.path, &bundle.manifest, |bytes| {
             done += bytes;
             step.progress(done, Some(total), Unit::Bytes, "");
         })?;
-        files.retain(|finding| !finding.starts_with(&format!("{}: not part", manifest::FILE)));
-        findings.extend(files);
         if findings.is_empty() {
             step.done(Outcome::Done);
             return Ok(());
@@ -129,12 +128,18 @@ impl Shelf {
     pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
         // A wrong name is told before anything is made or waited for.
         let digest = self.name_of(which)?;
+        self.check_writable()?;
         let _lock = self.acquire("remove a bundle", reporter)?;
-        let users = self.users(&digest)?;
+        let path = self.bundles().join(&digest);
+        let mut users = self.users(&digest)?;
+        let alone = hold::alone(&path)?;
+        if alone.is_none() {
+            users.push("a command that is making nodes".to_owned());
+        }
         if !users.is_empty() {
             return Err(BundleError::InUse { bundle: digest, users });
         }
-        self.discard(&self.bundles().join(&digest))?;
+        self.discard(&path)?;
         Ok(digest)
     }
 
@@ -177,14 +182,23 @@ impl Shelf {
 
     /// Told before any work: a bundle's files belong to root.
     pub(crate) fn check_permission(&self) -> Result<()> {
-        // Asked for what is in it: a file in its place can be written to as well.
-        if !disk::is_writable(&self.bundles()) {
-            return Err(BundleError::NotWritable { path: self.home.clone() });
-        }
         if !rustix::process::geteuid().is_root() {
             return Err(BundleError::NotRoot);
         }
-        Ok(())
+        self.check_writable()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        // Asked for what is in it: a file in its place can be written to as well.
+        if disk::is_writable(&self.bundles()) {
+            return Ok(());
+        }
+        // What root has made is root's to change. In another folder everything would be built once more.
+        if rustix::process::geteuid().is_root() {
+            Err(BundleError::NotWritable { path: self.home.clone() })
+        } else {
+            Err(BundleError::NotRoot)
+        }
     }
 
     /// Waits until no other flotilla changes the shelf. Says for whom.
@@ -204,7 +218,25 @@ impl Shelf {
             reporter.report(flotilla_engine::Event::Note { text });
         })?;
         durable::remove_leftovers(&folder, UNFINISHED)?;
+        self.let_people_look()?;
         Ok(lock)
+    }
+
+    /// Root makes bundles, and whoever may enter the state folder may list them without being root.
+    fn let_people_look(&self) -> Result<()> {
+        let mut readable = vec![(self.bundles(), 0o755)];
+        for bundle in folders(&self.bundles())? {
+            readable.extend([(bundle.join(manifest::FILE), 0o644), (bundle, 0o755)]);
+        }
+        for (path, mode) in readable.into_iter().filter(|(path, _)| path.exists()) {
+            fs::set_permissions(&path, PermissionsExt::from_mode(mode)).at("set the mode of", &path)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of what a killed run left.
+    pub(crate) fn leftover_bytes(&self) -> u64 {
+        durable::leftover_bytes(&self.bundles(), UNFINISHED)
     }
 
     pub(crate) fn bundles(&self) -> PathBuf {
@@ -220,8 +252,20 @@ impl Shelf {
     }
 }
 
+/// What is wrong with a bundle: its files, and the manifest that lists them.
+pub(crate) fn findings(bundle: &Path, manifest: &Manifest, seen: impl FnMut(u64)) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    if manifest.computed_digest() != manifest.digest {
+        findings.push(format!("{}: the digest is not that of the files it lists", manifest::FILE));
+    }
+    let mut files = inventory::compare(bundle, &manifest.files, seen)?;
+    files.retain(|finding| !finding.starts_with(&format!("{}: not part", manifest::FILE)));
+    findings.extend(files);
+    Ok(findings)
+}
+
 /// What is in a folder. Nothing is in one that is not there, nor in a file.
-fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(Vec::new())

@@ -45,7 +45,13 @@ pub enum Provenance {
     /// A Go module through the host's module proxy, checked against `sum`.
     GoModule { module: String, sum: String },
     /// A folder on this machine (`--kubernetes-source`).
-    Checkout { path: String, commit: String },
+    Checkout {
+        path: String,
+        commit: String,
+        /// It was not as that commit has it.
+        #[serde(default)]
+        modified: bool,
+    },
     /// A program of our own, compiled by the host's C compiler.
     OwnProgram { recipe: String },
     /// Packages through the host's apt.

@@ -53,6 +53,7 @@ pub fn tiny(state: &Path) -> String {
         source: "build".into(),
         recipe: "made up".into(),
         created: "2026-11-05T10:00:00Z".into(),
+        imported: false,
         components: components(),
         images: vec!["registry.k8s.io/kube-apiserver:v1.30.0".into(), "registry.k8s.io/pause:3.9".into()],
         // More than there is, but every size should be seen.

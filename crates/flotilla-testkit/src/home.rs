@@ -121,11 +121,20 @@ impl Home {
 
     /// Runs the program on a terminal that is so many columns wide, which is TERM=xterm-256color unless set.
     pub fn run_on_terminal(&self, columns: u16, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Seen {
+        terminal::run(columns, self.terminal_command(args), None, self.filter())
+    }
+
+    /// The same with somebody at the terminal who has typed this.
+    pub fn answer_on_terminal(&self, typed: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Seen {
+        terminal::run(120, self.terminal_command(args), Some(typed), self.filter())
+    }
+
+    fn terminal_command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = self.command(args);
         if !self.env.iter().any(|(name, _)| name == "TERM") {
             command.env("TERM", "xterm-256color");
         }
-        terminal::run(columns, command, self.filter())
+        command
     }
 
     #[expect(

@@ -146,6 +146,11 @@ pub(crate) enum BundleCommand {
         flotilla bundle remove v1.36.4\n  \
         flotilla bundle remove deef2ae31254")]
     Remove(WhichArgs),
+    /// Free the disk of caches, downloads and parts that no bundle consists of
+    #[command(after_help = "Examples:\n  \
+        flotilla bundle clean\n  \
+        flotilla bundle clean -o json")]
+    Clean(OutputArgs),
     Export(ExportArgs),
     Import(ImportArgs),
 }
@@ -169,6 +174,9 @@ pub(crate) struct BuildArgs {
     /// Build Kubernetes from this checkout instead of the pinned version
     #[arg(long, value_name = "PATH")]
     pub(crate) kubernetes_source: Option<PathBuf>,
+    /// Keep what the compilers have cached (7 GB) for another build
+    #[arg(long)]
+    pub(crate) keep_cache: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -279,7 +287,7 @@ impl Cli {
         let args = match &self.command {
             Command::Bundle(command) => match command {
                 BundleCommand::Build(args) => args.output,
-                BundleCommand::List(output) => *output,
+                BundleCommand::List(output) | BundleCommand::Clean(output) => *output,
                 BundleCommand::Show(args) | BundleCommand::Verify(args) | BundleCommand::Remove(args) => {
                     args.output
                 }

@@ -1,5 +1,6 @@
 //! What commands about clusters share: the engine, wired to the real world.
 
+pub(crate) mod bundles;
 pub(crate) mod certificates;
 mod kubeconfig;
 pub(crate) mod prepare;

@@ -49,8 +49,12 @@ fn main() -> ExitCode {
         // Bars and lines would be written over each other.
         settings.progress = false;
     }
+    // Before, for a command that was killed, and after, for this one.
+    settings.share_home();
     let screen = Screen::new(cli.output(), &settings);
-    match commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status)) {
+    let done = commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status));
+    settings.share_home();
+    match done {
         Ok(status) => status,
         Err(failure) => {
             screen.failure(&failure);

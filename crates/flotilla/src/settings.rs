@@ -44,4 +44,16 @@ impl Settings {
             progress: set("FLOTILLA_NO_PROGRESS").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }
     }
+
+    /// Lets who called sudo look into the state folder, if it is in their home: root has made it, and only for itself.
+    /// What is in it stays root's.
+    pub(crate) fn share_home(&self) {
+        let Some((uid, gid)) = self.owner.filter(|_| self.home.starts_with(&self.user_home)) else { return };
+        let is_roots =
+            std::fs::symlink_metadata(&self.home).is_ok_and(|home| home.is_dir() && home.uid() == 0);
+        if is_roots {
+            // If it cannot be, `bundle list` asks for sudo as everything else does.
+            let _ = std::os::unix::fs::lchown(&self.home, Some(uid), Some(gid));
+        }
+    }
 }

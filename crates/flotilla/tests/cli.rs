@@ -24,6 +24,7 @@ mod cli {
     mod permission;
     mod refused;
     mod remove;
+    mod start_bundle;
     mod stopped;
     mod terminal;
     mod usage;

@@ -30,6 +30,9 @@ struct Info {
     time: String,
 }
 
+/// What makes Go believe modules without its checksum database.
+const UNSET: [&str; 5] = ["GOSUMDB", "GONOSUMDB", "GONOSUMCHECK", "GOPRIVATE", "GOINSECURE"];
+
 /// Writes go.mod, go.sum and the pin. Nothing is written for a module that Go could not build from.
 pub(super) fn lock(file: &mut LockFile, name: &str, version: &str) -> Result<Download> {
     let lock = file.read()?;
@@ -86,9 +89,17 @@ fn ensure_buildable(component: &GoComponent, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the host's go, without the settings a developer may have for their own work.
+/// Runs the host's go, without the settings a developer may have for their own work: what is pinned here is checked
+/// against Go's own checksum database, whatever they have switched off. Only where modules come from is theirs.
 fn go(arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> Result<String> {
-    let argv = [&["go"], arguments].concat();
-    let ours = [("GOFLAGS", ""), ("GOWORK", "off"), ("GOTOOLCHAIN", "local")];
+    let proxy = program::run(&["go", "env", "GOPROXY"], folder, &[])?;
+    let argv = [&["env"], &UNSET.map(|name| ["-u", name]).concat()[..], &["go"], arguments].concat();
+    let ours = [
+        ("GOENV", "off"),
+        ("GOFLAGS", ""),
+        ("GOWORK", "off"),
+        ("GOTOOLCHAIN", "local"),
+        ("GOPROXY", proxy.trim()),
+    ];
     program::run(&argv, folder, &[&ours, environment].concat())
 }

@@ -9,12 +9,12 @@ use std::path::Path;
 use flotilla_engine::Unit;
 use flotilla_engine::event::{Outcome, Reporter, Step};
 use tar::{EntryType, Header};
-use tempfile::TempPath;
 
+use super::unfinished::Unfinished;
 use crate::error::{At, BundleError, Result};
 use crate::hash::Hashed;
 use crate::inventory::{self, Entry, Kind};
-use crate::manifest;
+use crate::manifest::{self, Manifest};
 use crate::shelf::{Bundle, Shelf};
 
 impl Shelf {
@@ -22,18 +22,14 @@ impl Shelf {
     pub fn export(&self, bundle: &Bundle, file: &Path, reporter: &dyn Reporter) -> Result<()> {
         let step = Step::start(reporter, "export", format!("writing {}", file.display()), None);
         let total = inventory::bytes(&bundle.manifest.files);
-        // Not a random name: what a killed run leaves is written over by the next.
-        let mut unfinished = file.as_os_str().to_owned();
-        unfinished.push(".part");
-        let unfinished = TempPath::try_from_path(unfinished).at("write", file)?;
-        // A new file, never one that a link of that name leads to.
-        let _ = fs::remove_file(&unfinished);
-        let mut out = File::create_new(&unfinished).at("write", file)?;
+        let unfinished = Unfinished::beside(file)?;
+        let mut out = unfinished.file();
         let mut zstd = zstd::Encoder::new(io::BufWriter::new(&mut out), 3).at("write", file)?;
         // The manifest vouches for every file, this for the manifest.
         zstd.include_checksum(true).at("write", file)?;
         let mut tar = tar::Builder::new(zstd);
-        let text = serde_json::to_vec(&bundle.manifest).expect("a manifest is plain data");
+        let manifest = Manifest { imported: false, ..bundle.manifest.clone() };
+        let text = serde_json::to_vec(&manifest).expect("a manifest is plain data");
         append(&mut tar, manifest::FILE, EntryType::Regular, 0o644, text.len() as u64, text.as_slice())
             .at("write", file)?;
         let mut written = HashMap::new();
@@ -56,7 +52,7 @@ impl Shelf {
         let zstd = tar.into_inner().at("write", file)?;
         zstd.finish().and_then(|mut buffer| buffer.flush()).at("write", file)?;
         out.sync_all().at("write", file)?;
-        unfinished.persist(file).map_err(|error| error.error).at("write", file)?;
+        unfinished.finish(file)?;
         step.done(Outcome::Done);
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use flotilla_engine::Unit;
 use flotilla_engine::event::{Outcome, Reporter, Step};
 use flotilla_linux::disk;
+use serde_json::Value;
 use tar::EntryType;
 
 use super::{BUNDLE_LIMIT, END_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
@@ -43,7 +44,8 @@ impl Shelf {
         let archive = File::open(file).at("read", file)?;
         let compressed = archive.metadata().at("read", file)?.len();
         self.check_permission()?;
-        let refused = |reason: String| BundleError::Archive { path: file.to_owned(), reason };
+        let refused =
+            |reason: String| BundleError::Archive { path: file.to_owned(), reason: printable(&reason) };
         let _lock = self.acquire("import a bundle", reporter)?;
         let bundles = self.bundles();
         let work = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&bundles).at("make", &bundles)?;
@@ -135,8 +137,39 @@ fn read_manifest(entry: tar::Entry<'_, impl Read>) -> Result<Manifest, Refusal> 
     }
     let mut text = Vec::new();
     entry.take(MANIFEST_LIMIT).read_to_end(&mut text).map_err(content)?;
-    serde_json::from_slice(&text)
-        .map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))
+    let manifest: Manifest = serde_json::from_slice(&text)
+        .map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))?;
+    Ok(Manifest { imported: true, ..manifest })
+}
+
+/// Text out of an archive as it may be shown: nothing in it is a command for a terminal.
+fn printable(text: &str) -> String {
+    let shown = |c: char| if is_unprintable(c) { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}
+
+/// Control characters, and those that let a line look other than it is.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A text of the manifest that `list` or `show` must not print as it is.
+fn unprintable(manifest: &Manifest) -> Option<String> {
+    // Names of files are checked one by one, and there are many of them.
+    let notes = Manifest { files: Vec::new(), ..manifest.clone() };
+    let mut open = vec![serde_json::to_value(notes).expect("a manifest is plain data")];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) if text.contains(is_unprintable) => return Some(text),
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => {
+                open.extend(fields.into_iter().flat_map(|(name, value)| [Value::String(name), value]));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Everything that the manifest alone can tell.
@@ -164,6 +197,9 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     if manifest.kubernetes.chars().any(|c| !c.is_ascii_graphic()) {
         return refuse(format!("it calls its version {:?}", manifest.kubernetes));
     }
+    if let Some(text) = unprintable(manifest) {
+        return refuse(format!("its manifest has control characters: {text:?}"));
+    }
     if manifest.computed_digest() != manifest.digest {
         return refuse("its digest is not that of the files it lists".into());
     }
@@ -182,7 +218,7 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     for Entry { path, kind } in &manifest.files {
         let clean = unpack::inside(Path::new(path)).filter(|clean| clean.to_str() == Some(path));
         let allowed = clean.is_some_and(|clean| FOLDERS.iter().any(|folder| clean.starts_with(folder)));
-        if !allowed || path.contains(char::is_control) || !seen.insert(path) {
+        if !allowed || path.contains(is_unprintable) || !seen.insert(path) {
             return refuse(format!("it has a file at {path:?}"));
         }
         // Each folder is listed: so none of them is a link, and none is there that the digest does not know.

@@ -16,6 +16,7 @@ use crate::fixture::{self, Events, SHARED};
 use crate::inventory;
 use crate::shelf::{Bundle, Shelf};
 
+mod again;
 mod attacks;
 mod bombs;
 mod forgery;

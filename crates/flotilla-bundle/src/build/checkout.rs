@@ -1,5 +1,6 @@
 //! Kubernetes built from a checkout of the person's own (`--kubernetes-source`).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flotilla_engine::event::Step;
@@ -18,6 +19,8 @@ pub struct Checkout {
     /// As upstream's own build would say: `v1.37.1-5+0123456789abcd`.
     pub(crate) version: String,
     commit: String,
+    /// Files differ from the commit, or are not in it.
+    modified: bool,
     date: String,
 }
 
@@ -32,18 +35,43 @@ impl Checkout {
             }
         }
         let git = |args: &[&str]| -> Result<String> {
-            let command = Command::new("git").arg("-C").arg(&path).args(args);
+            // The person named the folder, so it may belong to somebody else than root. Looking must not write to it.
+            let trusted = format!("safe.directory={}", path.display());
+            let command = Command::new("git")
+                .args(["--no-optional-locks", "-c", &trusted, "-c", "core.fsmonitor=false"])
+                .arg("-C")
+                .arg(&path)
+                .args(args);
             let output =
                 command.run().map_err(|error| refused(format!("git cannot tell its version: {error}")))?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
+        let modified = !git(&["status", "--porcelain"])?.is_empty();
         let version = match version {
             Some(version) => version.to_owned(),
-            None => semantic(&git(&["describe", "--tags", "--match=v*", "--abbrev=14"])?),
+            None => {
+                let described = semantic(&git(&["describe", "--tags", "--match=v*", "--abbrev=14"])?);
+                // As upstream's own build marks it.
+                if modified { format!("{described}-dirty") } else { described }
+            }
         };
         let commit = git(&["rev-parse", "HEAD"])?;
         let date = git(&["show", "--no-patch", "--format=%cd", "--date=format:%Y-%m-%dT%H:%M:%SZ", "HEAD"])?;
-        Ok(Self { path, version, commit, date })
+        Ok(Self { path, version, commit, modified, date })
+    }
+
+    /// What the programs say of themselves: the lock file's stamps are those of a release.
+    fn stamps(&self, of_release: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let state = if self.modified { "dirty" } else { "clean" };
+        let stamp = |(name, value): (&String, &String)| {
+            let value = match name.rsplit('.').next() {
+                Some("gitCommit") => self.commit.as_str(),
+                Some("gitTreeState") => state,
+                _ => value,
+            };
+            (name.clone(), value.to_owned())
+        };
+        of_release.iter().map(stamp).collect()
     }
 }
 
@@ -59,10 +87,12 @@ impl BuildSource {
         // Its go.work joins the staging folders and its vendor folder is the pin: leave both in force.
         let go = || self.go(&checkout.path, at).env_remove("GOWORK").env("CGO_ENABLED", "0");
         let stamp = Stamp { version: &component.version, date: &checkout.date };
-        go::compile(&go, how, &stamp, at.files, step)?;
+        let how = GoComponent { stamp: checkout.stamps(&how.stamp), ..how.clone() };
+        go::compile(&go, &how, &stamp, at.files, step)?;
         Ok(Provenance::Checkout {
             path: checkout.path.display().to_string(),
             commit: checkout.commit.clone(),
+            modified: checkout.modified,
         })
     }
 }
@@ -82,7 +112,6 @@ fn semantic(described: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
 
     use flotilla_linux::host::Cancel;
@@ -91,62 +120,68 @@ mod tests {
     use crate::fixture::{self, Events};
     use crate::source::Kind;
 
-    /// As small as a checkout can be: the folders that are looked for, one program, one tag and a commit after it.
-    fn commit_sample(folder: &Path) {
-        let program = "package main\n\nvar version = \"none\"\n\nfunc main() { println(version) }\n";
-        for (path, text) in [
-            ("go.mod", "module k8s.io/kubernetes\n\ngo 1.21\n"),
-            ("cmd/kubeadm/kubeadm.go", program),
-            ("staging/src/k8s.io/component-base/README.md", ""),
-        ] {
-            let path = folder.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+    fn how() -> GoComponent {
+        let stamps = [("main.version", "{version}"), ("main.gitTreeState", "clean")];
+        GoComponent {
+            module: "k8s.io/kubernetes".into(),
+            programs: vec!["k8s.io/kubernetes/cmd/kubeadm".into()],
+            rename: BTreeMap::new(),
+            tags: Vec::new(),
+            cgo: false,
+            stamp: stamps.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            seconds: 1,
+            versions: BTreeMap::new(),
         }
-        let git = |args: &[&str]| {
-            let who = ["-c", "user.name=test", "-c", "user.email=test@example.com"];
-            Command::new("git").args(who).args(args).current_dir(folder).run().unwrap();
-        };
-        git(&["init", "--quiet"]);
-        git(&["add", "."]);
-        git(&["commit", "--quiet", "--message", "upstream's"]);
-        git(&["tag", "v1.36.3"]);
-        git(&["commit", "--quiet", "--allow-empty", "--message", "my own"]);
+    }
+
+    /// Builds a checkout. Gives where it is from, and what the program says of itself.
+    fn build(folder: &Path, checkout: &Checkout) -> (Provenance, String) {
+        let kind = Kind::Checkout { how: how(), checkout: checkout.clone() };
+        let component = Component { name: "kubernetes".into(), version: checkout.version.clone(), kind };
+        let (files, scratch) = (folder.join("files"), folder.join("scratch"));
+        for folder in [&files, &scratch] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let at = Workplace { files: &files, scratch: &scratch };
+        let events = Events::default();
+        let step = Step::start(&events, "kubernetes", "", None);
+        let source = BuildSource::new(folder.join("cache"), Cancel::new());
+        let from = source.build_checkout(&component, &how(), checkout, &at, &step).unwrap();
+        let said = Command::new(files.join("kubeadm")).run().unwrap().stderr;
+        (from, String::from_utf8_lossy(&said).trim().to_owned())
     }
 
     #[test]
     fn a_checkout_is_built_under_the_name_that_its_tags_give_it() {
         let folder = fixture::folder();
         let checkout_folder = folder.path().join("kubernetes");
-        commit_sample(&checkout_folder);
+        fixture::commit_checkout(&checkout_folder, "v1.36.3");
         let checkout = Checkout::inspect(&checkout_folder, None).unwrap();
         assert!(checkout.version.starts_with("v1.36.3-1+"), "{}", checkout.version);
         assert_eq!(Checkout::inspect(&checkout_folder, Some("v1.36.9")).unwrap().version, "v1.36.9");
+        let (from, said) = build(folder.path(), &checkout);
+        let Provenance::Checkout { commit, modified, .. } = from else { panic!("{from:?}") };
+        assert_eq!((commit, modified), (checkout.commit, false));
+        assert_eq!(said, format!("{} clean", checkout.version));
+    }
 
-        let how = GoComponent {
-            module: "k8s.io/kubernetes".into(),
-            programs: vec!["k8s.io/kubernetes/cmd/kubeadm".into()],
-            rename: BTreeMap::new(),
-            tags: Vec::new(),
-            cgo: false,
-            stamp: BTreeMap::from([("main.version".into(), "{version}".into())]),
-            seconds: 1,
-            versions: BTreeMap::new(),
-        };
-        let kind = Kind::Checkout { how: how.clone(), checkout: checkout.clone() };
-        let component = Component { name: "kubernetes".into(), version: checkout.version.clone(), kind };
-        let (files, scratch) = (folder.path().join("files"), folder.path().join("scratch"));
-        for folder in [&files, &scratch] {
-            fs::create_dir(folder).unwrap();
-        }
-        let at = Workplace { files: &files, scratch: &scratch };
-        let events = Events::default();
-        let step = Step::start(&events, "kubernetes", "", None);
-        let source = BuildSource::new(folder.path().join("cache"), Cancel::new());
-        let from = source.build_checkout(&component, &how, &checkout, &at, &step).unwrap();
-        assert!(matches!(from, Provenance::Checkout { commit, .. } if commit == checkout.commit));
-        let said = Command::new(files.join("kubeadm")).run().unwrap().stderr;
-        assert_eq!(String::from_utf8_lossy(&said).trim(), checkout.version);
+    #[test]
+    fn a_modified_checkout_is_recorded_as_modified_and_stays_as_it_is() {
+        let folder = fixture::folder();
+        let checkout_folder = folder.path().join("kubernetes");
+        fixture::commit_checkout(&checkout_folder, "v1.36.3");
+        let clean = Checkout::inspect(&checkout_folder, None).unwrap();
+        fs::write(checkout_folder.join("cmd/kubeadm/mine.go"), "package main\n").unwrap();
+        let index = fs::read(checkout_folder.join(".git/index")).unwrap();
+        let checkout = Checkout::inspect(&checkout_folder, None).unwrap();
+        assert_eq!(checkout.version, format!("{}-dirty", clean.version));
+        let (from, said) = build(folder.path(), &checkout);
+        assert!(matches!(from, Provenance::Checkout { modified: true, .. }), "{from:?}");
+        assert_eq!(said, format!("{} dirty", checkout.version));
+        // A name that was given stays, and what it was made from is recorded all the same.
+        let named = Checkout::inspect(&checkout_folder, Some("v1.36.9")).unwrap();
+        assert_eq!((named.version.as_str(), named.modified), ("v1.36.9", true));
+        assert_eq!(fs::read(checkout_folder.join(".git/index")).unwrap(), index);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn nothing_of_a_persons_settings_reaches_a_compiler_but_the_way_to_the_network()
     }
     assert!(seen.contains("gcc sees PATH=") && seen.contains("gcc sees HOME="), "{seen}");
     if !seen.contains("go has ") {
-        eprintln!("skipped: there is no go");
+        flotilla_testkit::skip("there is no go");
         return;
     }
     for expected in [

@@ -1,6 +1,8 @@
 //! What is checked before any work.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use flotilla_engine::Explain;
 
@@ -144,7 +146,8 @@ fn a_kept_part_needs_no_room() {
     }
     let dir = fixture::folder();
     let shelf = fixture::shelf(dir.path());
-    fs::create_dir_all(shelf.cache().join("parts/pause-3.10.2-0123456789abcdef")).unwrap();
+    let part = shelf.part_cache().folder_of(&pause(), &Lacking::default(), &Parts::default());
+    fixture::put_part(&part, &pause(), BTreeMap::new());
     let checked = shelf.check_host(&Lacking::default(), &vec![pause(); 50_000]);
     // Whatever is free here: it is not the room for fifty thousand parts that is asked for.
     match checked {
@@ -155,7 +158,110 @@ fn a_kept_part_needs_no_room() {
 }
 
 #[test]
+fn what_a_killed_run_left_counts_as_free() {
+    if !fixture::is_root() {
+        return;
+    }
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    let free = disk::free_bytes(dir.path()).unwrap();
+    let components =
+        vec![pause(); usize::try_from((free - SPACE_FOR_BUNDLE) / SPACE_FOR_COMPONENT + 1).unwrap()];
+    let source = Lacking::default();
+    assert!(matches!(shelf.check_space(&source, &components, 0), Err(BundleError::DiskSpace { .. })));
+    shelf.check_space(&source, &components, 2 * SPACE_FOR_COMPONENT).unwrap();
+
+    let leftovers = || shelf.part_cache().leftover_bytes() + shelf.leftover_bytes();
+    assert_eq!(leftovers(), 0);
+    for folder in ["cache/parts/.making-dead", "bundles/.unfinished-dead"] {
+        fs::create_dir_all(dir.path().join(folder)).unwrap();
+        fs::write(dir.path().join(folder).join("half"), vec![1; 100_000]).unwrap();
+    }
+    assert!(leftovers() >= 200_000);
+}
+
+#[test]
+fn the_forecast_counts_what_is_not_there() {
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    let request = Request::default();
+    let all = shelf.forecast(&request).unwrap().unwrap();
+    assert_eq!(all.kubernetes, shelf.default_version());
+    let components = shelf.components(&request).unwrap();
+    let of_components: Duration = components.iter().map(Component::expected).sum();
+    assert_eq!(all.time, of_components + Duration::from_secs(19));
+    assert_eq!(all.disk, SPACE_FOR_BUNDLE + SPACE_FOR_KUBERNETES + 8 * SPACE_FOR_COMPONENT);
+
+    let source = BuildSource::new(shelf.cache(), shelf.cancel.clone());
+    let kubernetes = component(&components, "kubernetes");
+    let part = shelf.part_cache().folder_of(kubernetes, &source, &Parts::default());
+    fixture::put_part(&part, kubernetes, source.tools(kubernetes));
+    let rest = shelf.forecast(&request).unwrap().unwrap();
+    assert_eq!((all.time - rest.time, all.disk - rest.disk), (kubernetes.expected(), SPACE_FOR_KUBERNETES));
+
+    fixture::put_bundle(&shelf, shelf.default_version(), "kubelet");
+    assert_eq!(shelf.forecast(&request).unwrap(), None);
+    let unknown = Request { kubernetes: Some("v9.9.9".into()), ..Request::default() };
+    assert_eq!(shelf.forecast(&unknown).unwrap_err().code().exit_status, 14);
+}
+
+/// The bundle that is taken, of one that is there with the right recipe.
+fn taken(imported: bool, source: SourceChoice) -> Option<Origin> {
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    let there = fixture::put_bundle(&shelf, shelf.default_version(), "kubelet");
+    let components = shelf.components(&Request::default()).unwrap();
+    let recipe = recipe_of(&components, &Lacking::default());
+    let manifest = Manifest { recipe: recipe.clone(), imported, ..there.manifest };
+    fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
+    let request = Request { source, ..Request::default() };
+    shelf.kept(&request, &components, &recipe).unwrap().map(|made| made.origin)
+}
+
+#[test]
+fn an_import_is_not_taken_for_a_build_whatever_it_says() {
+    assert_eq!(taken(false, SourceChoice::Build), Some(Origin::Own));
+    assert_eq!(taken(false, SourceChoice::Auto), Some(Origin::Own));
+    assert_eq!(taken(true, SourceChoice::Build), None);
+    assert_eq!(taken(true, SourceChoice::Auto), Some(Origin::Imported));
+}
+
+#[test]
+fn a_bundle_of_a_version_that_cannot_be_built_here_is_told_as_foreign() {
+    let dir = fixture::folder();
+    let shelf = fixture::shelf(dir.path());
+    fixture::put_bundle(&shelf, "v1.30.0", "kubelet");
+    let request = Request { kubernetes: Some("1.30.0".into()), ..Request::default() };
+    let made = shelf.ensure(&request, &Events::default()).unwrap();
+    assert_eq!((made.outcome, made.origin), (Outcome::Kept, Origin::OtherVersion));
+}
+
+#[test]
+fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
+    let dir = fixture::folder();
+    let checkout = dir.path().join("kubernetes");
+    fixture::commit_checkout(&checkout, "v1.36.3");
+    let shelf = fixture::shelf(&dir.path().join("home"));
+    let request = Request { kubernetes_source: Some(checkout), ..Request::default() };
+    let components = shelf.components(&request).unwrap();
+    let version = &component(&components, "kubernetes").version;
+    assert!(version.starts_with("v1.36.3-1+"), "{version}");
+    let names = |components: &[Component]| {
+        let others = components.iter().filter(|component| component.name != "kubernetes");
+        others.map(Component::title).collect::<Vec<_>>()
+    };
+    let pinned = Request { kubernetes: Some("v1.36.4".into()), ..Request::default() };
+    assert_eq!(names(&components), names(&shelf.components(&pinned).unwrap()));
+    // One of that name may be of another state of the folder.
+    fixture::put_bundle(&shelf, version, "kubelet");
+    assert!(shelf.kept(&request, &components, "recipe").unwrap().is_none());
+}
+
+#[test]
 fn a_home_that_cannot_be_written_is_told_before_what_is_missing() {
+    if !fixture::is_root() {
+        return;
+    }
     let dir = fixture::folder();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();

@@ -96,11 +96,12 @@ impl Lab {
 #[test]
 fn a_part_is_made_once_and_kept() {
     let lab = Lab::new();
-    assert!(!lab.cache().has_some(&component("a")));
+    let to_make = || lab.cache().to_make(&[component("a")], &lab.source).len();
+    assert_eq!(to_make(), 1);
     lab.ensure("a").unwrap();
     let parts = lab.ensure("a").unwrap();
     assert_eq!(lab.source.provided(), 1);
-    assert!(lab.cache().has_some(&component("a")));
+    assert_eq!(to_make(), 0);
     assert_eq!(fs::read_to_string(parts.get("pause").path("link")).unwrap(), "program");
     let events = lab.events.lock().unwrap();
     let kept = |event: &Event| matches!(event, Event::StepDone { outcome: Outcome::Kept, .. });
@@ -117,6 +118,26 @@ fn another_recipe_or_compiler_makes_another_part_beside_the_first() {
     lab.ensure("a").unwrap();
     assert_eq!(lab.source.provided(), 3);
     assert_eq!(lab.names().len(), 3);
+}
+
+#[test]
+fn a_part_of_another_compiler_or_library_is_one_that_has_to_be_made() {
+    let lab = Lab::new();
+    let components =
+        [Component { name: "userland".into(), ..component("a") }, go("runc", true), go("etcd", false)];
+    let to_make = || {
+        let names =
+            lab.cache().to_make(&components, &lab.source).into_iter().map(|component| component.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(to_make(), ["userland", "runc", "etcd"]);
+    let mut parts = Parts::default();
+    for component in &components {
+        lab.cache().ensure(component, &lab.source, &mut parts, &lab.events).unwrap();
+    }
+    assert_eq!(to_make(), [""; 0]);
+    *lab.source.compiler.lock().unwrap() = "2.0".into();
+    assert_eq!(to_make(), ["userland", "runc", "etcd"]);
 }
 
 #[test]

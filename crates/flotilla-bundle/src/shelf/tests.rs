@@ -225,6 +225,37 @@ fn an_untouched_bundle_passes_and_its_bytes_are_counted() {
     assert_eq!(last, Some((total, Some(total))));
 }
 
+#[test]
+fn a_bundle_is_not_removed_while_nodes_are_made_from_it() {
+    let (_dir, shelf) = home();
+    let bundle = put_bundle(&shelf, "v1.37.1", "the kubelet");
+    let digest = &bundle.manifest.digest;
+    let held = [shelf.hold(digest).unwrap(), shelf.hold(digest).unwrap()];
+    let error = shelf.remove("v1.37.1", &Events::default()).unwrap_err();
+    assert_eq!(error.code().exit_status, 11);
+    assert_eq!(error.to_string(), format!("{digest} is used by a command that is making nodes"));
+    drop(held);
+    shelf.remove("v1.37.1", &Events::default()).unwrap();
+    assert_eq!(shelf.hold(digest).unwrap_err().to_string(), format!("no bundle for {digest}"));
+}
+
+#[test]
+fn whoever_may_enter_the_state_folder_may_list_bundles() {
+    let (dir, shelf) = home();
+    let bundle = put_bundle(&shelf, "v1.37.1", "the kubelet");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = bundle.path.join(manifest::FILE);
+    let modes = || [mode(&shelf.bundles()), mode(&bundle.path), mode(&file)];
+    assert_eq!(modes(), [0o755, 0o755, 0o644]);
+    // Those of an older flotilla become readable with the next change.
+    for (path, mode) in [(&shelf.bundles(), 0o700), (&bundle.path, 0o700), (&file, 0o600)] {
+        fixture::set_mode(path, mode);
+    }
+    drop(shelf.acquire("test", &Events::default()).unwrap());
+    assert_eq!(modes(), [0o755, 0o755, 0o644]);
+    assert!(dir.path().exists());
+}
+
 /// What is found after a change of a bundle's folder.
 fn findings_after(change: impl FnOnce(&Path)) -> Vec<String> {
     let (_dir, shelf) = home();
@@ -279,6 +310,9 @@ fn a_changed_list_of_files_is_found() {
 
 #[test]
 fn a_home_that_cannot_be_is_told() {
+    if !fixture::is_root() {
+        return;
+    }
     let dir = fixture::folder();
     let file = dir.path().join("file");
     fs::write(&file, "in the way").unwrap();

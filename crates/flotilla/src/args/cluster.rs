@@ -107,6 +107,9 @@ pub(crate) struct StartArgs {
     /// Go on although the host checks found something fatal
     #[arg(long)]
     pub(crate) force: bool,
+    /// Build a bundle that is missing without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) runtime: RuntimeArgs,
     #[arg(long, hide = true, value_parser = |_: &str| Err::<String, _>(SpecError::IsoImage))]

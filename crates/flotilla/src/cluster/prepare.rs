@@ -1,28 +1,32 @@
 //! What must be settled with the host before nodes are wanted: what they are made from, that their names and ports are
 //! free.
 
-use std::collections::BTreeMap;
-
-use flotilla_bundle::{BundleError, Prospect, Request, Shelf};
+use flotilla_bundle::{BundleError, Hold, Prospect, Shelf};
 use flotilla_engine::port::{Finding, Refusal, Severity};
 use flotilla_engine::{Cluster, Code, EngineError, Event, Explain};
 use flotilla_spec::error::{SpecError, Wish};
 use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
+use super::bundles::{self, of_version, own_version};
 use super::{Cx, ranges, this_host};
 use crate::failure::Failure;
 
-/// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock.
-pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<(), Failure> {
+/// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock, and keep what it
+/// gives until the nodes are made: their bundles.
+pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, Failure> {
     ranges::check(cx, cluster, false)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     check(cx, &shelf, cluster)?;
     let known = cluster.handed_out.bundles.clone();
-    cluster.handed_out.bundles = own_bundles(cx, &shelf, &cluster.spec, &known)?;
+    // A node that was asked for is worth a build: there is nothing to ask.
+    bundles::agreed(cx, &shelf, &cluster.spec, true)?;
+    cluster.handed_out.bundles = bundles::of_nodes(cx, &shelf, &cluster.spec, &known)?;
+    let held = bundles::hold(&shelf, &cluster.handed_out.bundles)?;
     // Nobody takes the names and ports between our look and our note.
     let _alone = cx.store.hand_out_alone()?;
     refuse(host_problems(cx, cluster)?, None)?;
-    Ok(cx.store.save(cluster)?)
+    cx.store.save(cluster)?;
+    Ok(held)
 }
 
 /// Refuses what nodes want and cannot have. Changes nothing.
@@ -32,36 +36,6 @@ pub(crate) fn check(cx: &Cx, shelf: &Shelf, cluster: &Cluster) -> Result<(), Fai
     let mut problems = bundle_problems(shelf, &cluster.spec, new)?;
     problems.extend(host_problems(cx, cluster)?);
     refuse(problems, None)
-}
-
-/// The bundles of nodes that do not have the cluster's, by digest: found, or built. Those that are known stay.
-pub(crate) fn own_bundles(
-    cx: &Cx,
-    shelf: &Shelf,
-    spec: &ClusterSpec,
-    known: &BTreeMap<NodeName, String>,
-) -> Result<BTreeMap<NodeName, String>, Failure> {
-    let mut bundles = BTreeMap::new();
-    for node in &spec.nodes {
-        if let Some(digest) = known.get(&node.name) {
-            bundles.insert(node.name.clone(), digest.clone());
-        } else if let Some(which) = &node.bundle {
-            bundles.insert(node.name.clone(), shelf.find(which)?.manifest.digest);
-        } else if let Some(version) = own_version(spec, node) {
-            let made = shelf.ensure(&of_version(version), cx.screen.reporter())?;
-            bundles.insert(node.name.clone(), made.bundle.manifest.digest);
-        }
-    }
-    Ok(bundles)
-}
-
-fn own_version<'a>(spec: &ClusterSpec, node: &'a NodeSpec) -> Option<&'a KubernetesVersion> {
-    node.kubernetes_version.as_ref().filter(|version| **version != spec.kubernetes_version)
-}
-
-/// The bundle of a version, whatever else is to be said of it.
-pub(crate) fn of_version(version: &KubernetesVersion) -> Request {
-    Request { kubernetes: Some(version.to_string()), ..Request::default() }
 }
 
 /// Why the whole cluster cannot have its version; none if it can.

@@ -12,7 +12,7 @@ use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, Wanted
 use serde_json::json;
 
 use crate::args::ApplyArgs;
-use crate::cluster::{Cx, prepare};
+use crate::cluster::{Cx, bundles, prepare};
 use crate::commands::file::{self, FileError, Plan};
 use crate::commands::start::{self, How, wait};
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
     if !agreed(cx, args.yes, &plan)? {
         return Ok(());
     }
-    let how = How { wait: wait::default(), dry_run: false, force: false, lock: args.lock };
+    let how = How { wait: wait::default(), dry_run: false, force: false, yes: args.yes, lock: args.lock };
     start::from_file(cx, file, &args.file.path, &how)
 }
 
@@ -112,12 +112,12 @@ pub(crate) fn change(
     check(cx, cluster, plan, drain.force)?;
     let mut next = merged(cluster, plan)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    next.handed_out.bundles = prepare::own_bundles(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
+    next.handed_out.bundles = bundles::of_nodes(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
     if only.is_none() {
         cx.wait(engine.finish_stop(cluster))?;
     }
     let is_off = only.is_some_and(|node| cx.wait(engine.machine(&cx.name, node)).is_err());
-    prepare::save(cx, &mut next)?;
+    let _held = prepare::save(cx, &mut next)?;
     *cluster = next;
     let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
     let resized: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).cloned().collect();

@@ -1,6 +1,7 @@
 //! `flotilla bundle …`
 
 mod build;
+mod clean;
 mod export;
 mod import;
 mod list;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure
         BundleCommand::List(_) => list::run(&shelf, screen),
         BundleCommand::Show(args) => show::run(&shelf, &args, screen),
         BundleCommand::Verify(args) => verify::run(&shelf, &args, screen),
+        BundleCommand::Clean(_) => clean::run(&shelf, screen),
         BundleCommand::Remove(args) => remove::run(&shelf, &args, screen),
         BundleCommand::Export(args) => export::run(&shelf, &args, screen),
         BundleCommand::Import(args) => import::run(&shelf, &args, screen),
@@ -46,6 +48,7 @@ fn summary(bundle: &Bundle) -> Value {
         "digest": manifest.digest,
         "architecture": manifest.architecture,
         "source": manifest.source,
+        "imported": manifest.imported,
         "created": manifest.created,
         "sizes": {
             "bin": manifest.sizes.bin,

@@ -4,7 +4,6 @@ mod asked;
 pub(crate) mod request;
 pub(crate) mod wait;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use flotilla_bundle::Shelf;
@@ -20,7 +19,7 @@ use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeName, NodeSp
 use serde_json::json;
 
 use crate::args::{LockArgs, StartArgs};
-use crate::cluster::{Cx, fatal, prepare, ranges, this_host};
+use crate::cluster::{Cx, bundles, fatal, prepare, ranges, this_host};
 use crate::commands::file::{self, FileError};
 use crate::failure::Failure;
 use crate::screen::Screen;
@@ -35,6 +34,8 @@ pub(crate) struct How {
     pub(crate) dry_run: bool,
     /// Whatever the host checks find.
     pub(crate) force: bool,
+    /// A bundle that is not there is built without a question.
+    pub(crate) yes: bool,
     pub(crate) lock: LockArgs,
 }
 
@@ -43,6 +44,7 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
         wait: Wait { conditions, limit: args.wait_timeout },
         dry_run: args.dry_run,
         force: args.force,
+        yes: args.yes,
         lock: args.lock,
     };
     if let Some(path) = &args.file {
@@ -102,11 +104,12 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if how.dry_run {
         return dry_run(cx, &spec, &how.wait);
     }
+    if !bundles::agreed(cx, shelf, &spec, how.yes)? {
+        return Ok(());
+    }
     cx.heed_signals()?;
     prepare::warn(cx, &spec);
-    let bundle = prepare::of_version(&spec.kubernetes_version);
-    let bundle = shelf.ensure(&bundle, cx.screen.reporter())?.bundle.manifest.digest;
-    let bundles = prepare::own_bundles(cx, shelf, &spec, &BTreeMap::new())?;
+    let bundles = bundles::take(cx, shelf, &spec, is_new)?;
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
@@ -121,8 +124,8 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     } else {
         // Two new clusters must not choose the same ranges: until ours are saved, others wait.
         let _alone = cx.store.hand_out_alone()?;
-        let made = new_cluster(cx, spec, bundle).and_then(|mut cluster| {
-            cluster.handed_out.bundles = bundles;
+        let made = new_cluster(cx, spec, bundles.cluster.clone()).and_then(|mut cluster| {
+            cluster.handed_out.bundles.clone_from(&bundles.nodes);
             cluster.handed_out.cni = match cluster.spec.network.cni {
                 Cni::Flannel => Some(flannel_manifest(&cluster)),
                 _ => cni,

@@ -3,7 +3,7 @@ use insta::assert_snapshot;
 use super::home;
 
 /// Every command, as it is typed.
-const COMMANDS: [&[&str]; 48] = [
+const COMMANDS: [&[&str]; 49] = [
     &[],
     &["start"],
     &["status"],
@@ -44,6 +44,7 @@ const COMMANDS: [&[&str]; 48] = [
     &["update-context"],
     &["bundle"],
     &["bundle", "build"],
+    &["bundle", "clean"],
     &["bundle", "list"],
     &["bundle", "show"],
     &["bundle", "verify"],
@@ -233,6 +234,8 @@ fn short_help_of_start() {
               Say what would be done, and change nothing
           --force
               Go on although the host checks found something fatal
+      -y, --yes
+              Build a bundle that is missing without asking
           --container-runtime <NAME>
               Container runtime: every node has containerd
           --no-wait-lock
@@ -320,6 +323,7 @@ fn help_of_bundle() {
       show    Show what is in a bundle, where it came from and where its bytes go
       verify  Read every byte and name each file that is not as it was made
       remove  Remove a bundle that no cluster uses
+      clean   Free the disk of caches, downloads and parts that no bundle consists of
       export  Write a bundle to one file, for a machine without a network
       import  Take in a bundle that was exported elsewhere
       help    Print this message or the help of the given subcommand(s)
@@ -370,6 +374,9 @@ fn help_of_bundle_build() {
           --kubernetes-source <PATH>
               Build Kubernetes from this checkout instead of the pinned version
 
+          --keep-cache
+              Keep what the compilers have cached (7 GB) for another build
+
       -o, --output <OUTPUT>
               Output format
               
@@ -415,6 +422,7 @@ fn short_help_of_bundle_build() {
                                           auto, build]
           --kubernetes-source <PATH>      Build Kubernetes from this checkout instead of the pinned
                                           version
+          --keep-cache                    Keep what the compilers have cached (7 GB) for another build
       -o, --output <OUTPUT>               Output format [default: text] [possible values: text, json]
       -h, --help                          Print help (see more with '--help')
 

@@ -49,6 +49,7 @@ fn a_list_of_bundles() {
         "architecture": "[ARCH]",
         "created": "[TIME]",
         "digest": "[DIGEST]",
+        "imported": false,
         "kubernetes": "v1.30.0",
         "path": "[HOME]/flotilla/bundles/[DIGEST]",
         "sizes": {

@@ -58,7 +58,7 @@ fn who_is_not_root_is_told_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     error[HOST_PERMISSION]: you are not root
-    hint: run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    hint: run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
     let told = nobody.run(&["start"]).to_string();
     let commands: [&[&str]; 9] = [
@@ -92,4 +92,35 @@ fn doctor_says_it_as_well() {
     assert_eq!(ran.status, 37, "{ran}");
     assert!(ran.stdout.starts_with("fatal    permission: you are not root\n"), "{ran}");
     assert!(nobody.home.files().is_empty());
+}
+
+#[test]
+fn what_sudo_made_can_be_listed_without_it() {
+    if !flotilla_testkit::is_root() {
+        return;
+    }
+    let nobody = Nobody::new();
+    let digest = flotilla_testkit::bundles::tiny(&nobody.home.path().join("made"));
+    let (made, state) = (nobody.home.path().join("made"), nobody.home.path().join(".flotilla"));
+    // As sudo runs it: root, in the person's home, with the name of who called it.
+    let sudo = |command: &[&str]| {
+        let home = Home::new(env!("CARGO_BIN_EXE_flotilla")).without_env("FLOTILLA_HOME");
+        let home = home.with_env("HOME", nobody.home.path());
+        let home = home.with_env("SUDO_UID", NOBODY.to_string()).with_env("SUDO_GID", NOBODY.to_string());
+        home.run(command)
+    };
+    fs::rename(&made, &state).unwrap();
+    fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(state.join("bundles"), Permissions::from_mode(0o700)).unwrap();
+    drop(sudo(&["bundle", "clean"]).success());
+    let nobody = Nobody { home: nobody.home.without_env("FLOTILLA_HOME"), ..nobody };
+    let listed = nobody.run(&["bundle", "list", "-o", "json"]).success();
+    assert!(listed.stdout.contains(&digest), "{listed}");
+    // What is in it stays root's.
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(fs::metadata(&state).unwrap().uid(), NOBODY);
+    assert_eq!(fs::metadata(state.join("bundles")).unwrap().uid(), 0);
+    let refused = nobody.run(&["bundle", "remove", &digest]);
+    assert_eq!(refused.status, 37, "{refused}");
+    assert!(refused.stderr.contains("sudo --preserve-env=PATH,HOME,FLOTILLA_HOME"), "{refused}");
 }

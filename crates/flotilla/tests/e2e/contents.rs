@@ -111,6 +111,8 @@ fn a_person_who_logs_in_finds_the_usual_programs() {
         "keepalived --version 2>&1",
         "sysctl --version",
         "test -s /etc/ssl/certs/ca-certificates.crt",
+        "test -s /usr/share/doc/bash/copyright -a -s /usr/share/doc/libc6/copyright",
+        "test -s /usr/share/common-licenses/GPL-2",
         "iptables -A INPUT -m comment --comment x -j ACCEPT",
         "iptables -t nat -A POSTROUTING -j MASQUERADE --random-fully",
     ] {

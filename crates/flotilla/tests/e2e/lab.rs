@@ -109,6 +109,21 @@ pub(crate) fn home_with_parts() -> TempDir {
     home
 }
 
+/// The folders of the parts that the real bundle was made from.
+pub(crate) fn parts() -> Vec<PathBuf> {
+    let shown = succeed(&real_home(), &["bundle", "show", digest(), "-o", "json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let components = shown["components"].as_array().unwrap();
+    let is_of = |name: &str, component: &Value| {
+        let part = [&component["name"], &component["version"]].map(|text| text.as_str().unwrap());
+        name.starts_with(&format!("{}-{}-", part[0], part[1]))
+    };
+    let all = fs::read_dir(real_home().join("cache/parts")).unwrap().flatten();
+    all.filter(|item| components.iter().any(|of| is_of(&item.file_name().to_string_lossy(), of)))
+        .map(|item| item.path())
+        .collect()
+}
+
 /// A home that has the real bundle.
 pub(crate) fn home_with_bundle() -> TempDir {
     let home = home();
@@ -137,6 +152,18 @@ pub(crate) fn replace(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 /// Begins to build the bundle.
 pub(crate) fn build(home: &Path) -> Running {
     Running::start(&mut flotilla(home, &["bundle", "build", "--source", "build"]))
+}
+
+/// The same for somebody with this umask.
+#[expect(clippy::disallowed_methods, reason = "as above")]
+pub(crate) fn build_with_umask(home: &Path, umask: &str) -> Running {
+    let mut command = Command::new("sh");
+    let line = format!("umask {umask}; exec \"$0\" bundle build --source build \"$@\"");
+    command
+        .args(["-c", &line, env!("CARGO_BIN_EXE_flotilla")])
+        .env("FLOTILLA_HOME", home)
+        .stdin(Stdio::null());
+    Running::start(&mut command)
 }
 
 /// A command that is under way, with its events.

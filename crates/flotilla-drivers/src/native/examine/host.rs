@@ -1,5 +1,6 @@
 //! The kernel and what it lets us do.
 
+use flotilla_engine::explain::run_as_root;
 use flotilla_engine::port::Finding;
 use flotilla_linux::trial::{Trial, TrialError};
 use rustix::thread::CapabilitySet;
@@ -32,11 +33,7 @@ pub(super) fn permission(facts: &Facts) -> Finding {
         NEEDED_CAPABILITIES.iter().filter(|(capability, _)| !facts.capabilities.contains(*capability));
     let lacks: Vec<_> = lacks.map(|(_, name)| *name).collect();
     if !facts.root {
-        return CHECK.fatal(
-            "permission: you are not root",
-            "run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will \
-             not need it",
-        );
+        return CHECK.fatal("permission: you are not root", run_as_root("flotilla …"));
     }
     if lacks.is_empty() {
         return CHECK.good("permission: you are root");

@@ -1,5 +1,6 @@
 //! The way of packets: between nodes, to the world, and past the host's firewall.
 
+use flotilla_engine::explain::run_as_root;
 use flotilla_engine::port::Finding;
 use flotilla_linux::net::UsedRange;
 use flotilla_linux::nft::{Chain, Refusals};
@@ -11,8 +12,6 @@ use super::Check;
 use super::facts::Facts;
 use super::host::can_raise;
 
-/// For what only root can see.
-const ASK_AS_ROOT: &str = "look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`";
 const GIVE_RANGES: &str = "give free ranges with --subnet and --pod-subnet";
 
 pub(super) fn forwarding(facts: &Facts) -> Finding {
@@ -37,7 +36,7 @@ pub(super) fn packet_filter(facts: &Facts) -> Finding {
             "packet filter: the kernel has no nf_tables",
             "use a distribution's own kernel, and see that the modules of the running one are in /lib/modules",
         ),
-        None => CHECK.warning("packet filter: the kernel does not tell whether it has nf_tables", ASK_AS_ROOT),
+        None => CHECK.warning("packet filter: the kernel does not tell whether it has nf_tables", run_as_root("flotilla doctor")),
     }
 }
 
@@ -49,7 +48,7 @@ pub(super) fn legacy_iptables(facts: &Facts) -> Finding {
             "legacy iptables: rules are in force; if they drop forwarded packets, nodes reach nothing outside",
             "look with `iptables-legacy -S FORWARD`, and let packets pass with `iptables-legacy -P FORWARD ACCEPT`",
         ),
-        None => CHECK.warning("legacy iptables: only root can see its rules", ASK_AS_ROOT),
+        None => CHECK.warning("legacy iptables: only root can see its rules", run_as_root("flotilla doctor")),
     }
 }
 
@@ -65,7 +64,7 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
             "firewalld: it keeps its rules to itself, so `start` may not let packets of clusters pass",
             format!("trust the cluster's ranges: `{}`", trust(facts)),
         ),
-        (None, _) => CHECK.warning("firewalld: only root can see its rules", ASK_AS_ROOT),
+        (None, _) => CHECK.warning("firewalld: only root can see its rules", run_as_root("flotilla doctor")),
     }
 }
 
@@ -77,7 +76,7 @@ pub(super) fn firewall(facts: &Facts) -> Finding {
         return if facts.root {
             CHECK.good("firewall: there is no nft yet to look with; `start` looks with its bundle's")
         } else {
-            CHECK.warning("firewall: only root can see its rules", ASK_AS_ROOT)
+            CHECK.warning("firewall: only root can see its rules", run_as_root("flotilla doctor"))
         };
     };
     let placed = |chain: &Chain| format!("{} {} {}", chain.family, chain.table, chain.name);

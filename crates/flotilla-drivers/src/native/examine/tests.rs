@@ -126,7 +126,7 @@ fn only_root_will_do() {
     insta::assert_snapshot!(said(|host| host.root = false), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
     insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::NET_ADMIN), @r"
     Fatal HOST_PERMISSION 37
@@ -385,21 +385,21 @@ fn what_only_root_can_see_is_not_called_good() {
     insta::assert_snapshot!(said(hidden), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it with `sudo --preserve-env=HOME,FLOTILLA_HOME`; the docker and podman drivers, when they come, will not need it
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Good HOST_READ_ONLY_HOME 37
     writing: root will try /root/.flotilla
     Warning HOST_NO_NFTABLES 36
     packet filter: the kernel does not tell whether it has nf_tables
-    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_LEGACY_IPTABLES 71
     legacy iptables: only root can see its rules
-    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_FIREWALLD 71
     firewalld: only root can see its rules
-    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_FIREWALL 71
     firewall: only root can see its rules
-    -> look as root: `sudo --preserve-env=HOME,FLOTILLA_HOME flotilla doctor`
+    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     ");
 }
 

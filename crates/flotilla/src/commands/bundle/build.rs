@@ -7,6 +7,7 @@ use flotilla_engine::event::Outcome;
 
 use super::summary;
 use crate::args::{BuildArgs, SourceArg};
+use crate::cluster::bundles::remark;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
@@ -18,6 +19,7 @@ pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(),
             SourceArg::Auto => SourceChoice::Auto,
             SourceArg::Build => SourceChoice::Build,
         },
+        keep_cache: args.keep_cache,
     };
     let made = shelf.ensure(&request, screen.reporter())?;
     let manifest = &made.bundle.manifest;
@@ -25,9 +27,7 @@ pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(),
         Outcome::Done => "is built",
         Outcome::Kept => "is already there",
     };
-    if !made.current {
-        let text =
-            "this bundle was made by another version of flotilla; `--source build` makes a new one".into();
+    if let Some(text) = remark(&made) {
         screen.reporter().report(Event::Note { text });
     }
     let (version, digest, disk) =

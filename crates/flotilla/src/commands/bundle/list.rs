@@ -31,7 +31,7 @@ pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
             manifest.kubernetes.as_str(),
             manifest.short_digest(),
             &size(manifest.sizes.on_disk),
-            &manifest.source,
+            if manifest.imported { "imported" } else { &manifest.source },
             &manifest.created,
         ];
         fields.map(str::to_owned).to_vec()

@@ -19,6 +19,9 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
     screen.line(&format!("Kubernetes:  {} ({})", manifest.kubernetes, manifest.architecture));
     screen.line(&format!("Digest:      sha256:{}", manifest.digest));
     screen.line(&format!("Made:        {}, from source '{}'", manifest.created, manifest.source));
+    if manifest.imported {
+        screen.line("Imported:    yes: what it says of where it came from is not verified");
+    }
     screen.line(&format!("Folder:      {}", bundle.path.display()));
     screen.line(&format!("On disk:     {}", size(manifest.sizes.on_disk)));
     screen.line("");
@@ -26,8 +29,9 @@ pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<()
     let components = manifest.components.iter().map(|component| {
         let from = match &component.provenance {
             Provenance::GoModule { module, .. } => format!("Go module {module}"),
-            Provenance::Checkout { path, commit } => {
-                format!("checkout {path} at {}", commit.get(..12).unwrap_or(commit))
+            Provenance::Checkout { path, commit, modified } => {
+                let note = if *modified { ", modified" } else { "" };
+                format!("checkout {path} at {}{note}", commit.get(..12).unwrap_or(commit))
             }
             Provenance::OwnProgram { .. } => "flotilla's own program".into(),
             Provenance::Debian { packages } => {

@@ -33,7 +33,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     // Others are not started or unpaused for it.
     cx.wait(cx.engine().require_api(&cluster))?;
     prepare::warn(cx, &cluster.spec);
-    prepare::save(cx, &mut cluster)?;
+    let _held = prepare::save(cx, &mut cluster)?;
     cx.start_nodes(&mut cluster, &added, &wait::default())?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});

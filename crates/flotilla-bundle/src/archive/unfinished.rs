@@ -1,0 +1,61 @@
+//! A file in the making beside the one it becomes. Each run has its own, so that two exports do not write into one.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use crate::error::{At, Result};
+
+const SUFFIX: &str = ".part";
+/// Random letters between the name of the file and the suffix.
+const LETTERS: usize = 6;
+
+/// Locked as long as it lives. Gone afterwards, unless it was finished.
+pub(super) struct Unfinished(NamedTempFile);
+
+impl Unfinished {
+    /// Makes it, and removes what killed runs left of the same file.
+    pub(super) fn beside(file: &Path) -> Result<Self> {
+        let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut prefix = file.file_name().unwrap_or_default().to_owned();
+        prefix.push(".");
+        remove_abandoned(folder, &prefix.to_string_lossy());
+        loop {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(&prefix).suffix(SUFFIX).rand_bytes(LETTERS);
+            // As readable as any other file that a person makes.
+            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+            let unfinished = builder.tempfile_in(folder).at("write", file)?;
+            unfinished.as_file().lock().at("lock", file)?;
+            // Before it was locked, another run may have taken it for one that was left.
+            if unfinished.path().exists() {
+                return Ok(Self(unfinished));
+            }
+        }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        self.0.as_file()
+    }
+
+    /// Gives it its name.
+    pub(super) fn finish(self, file: &Path) -> Result<()> {
+        self.0.persist(file).map(drop).map_err(|error| error.error).at("write", file)
+    }
+}
+
+/// What nobody has locked, nobody is writing.
+fn remove_abandoned(folder: &Path, prefix: &str) {
+    let Ok(items) = fs::read_dir(folder) else { return };
+    for item in items.flatten().filter(|item| item.file_type().is_ok_and(|kind| kind.is_file())) {
+        let name = item.file_name().to_string_lossy().into_owned();
+        let letters =
+            name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(SUFFIX)).unwrap_or_default();
+        let is_ours = letters.len() == LETTERS && letters.chars().all(|c| c.is_ascii_alphanumeric());
+        if is_ours && File::open(item.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            // Whatever stays is in nobody's way.
+            let _ = fs::remove_file(item.path());
+        }
+    }
+}
