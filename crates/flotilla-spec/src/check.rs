@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::extra;
 use crate::kubelet;
 use crate::name::is_dns_name;
 use crate::quantity::MIB;
 use crate::{
-    ApiServerSpec, ClusterSpec, Component, HostSize, KubernetesVersion, NodeSpec, Role, SpecError,
-    WantedPower,
+    ApiServerSpec, ClusterSpec, Component, ExtraOption, HostSize, KubernetesVersion, NodeName, NodeSpec,
+    Role, SpecError, WantedPower,
 };
 
 #[cfg(test)]
@@ -43,6 +44,7 @@ impl ClusterSpec {
             findings.extend(self.kubelet_problems(node));
             findings.extend(node.mount_problems());
         }
+        findings.extend(reserved(None, &self.extra_config));
         findings.extend(self.port_problems());
         findings.extend(self.network.check());
         findings.extend(self.api_server.problems());
@@ -149,7 +151,12 @@ impl NodeSpec {
             others.map(|option| SpecError::OptionOfCluster { node: node.clone(), option: option.clone() });
         let twice = self.kubernetes_version.is_some() && self.bundle.is_some();
         let both = twice.then(|| SpecError::VersionAndBundle { node: node.clone() });
-        both.into_iter().chain(refused).collect()
+        let fields = self.kubelet.iter().filter_map(|(given, _)| {
+            let why = extra::reserved::kubelet_field(given)?;
+            Some(SpecError::ReservedField { node: node.clone(), given: given.to_owned(), why })
+        });
+        let options = reserved(Some(node), &self.extra_config);
+        both.into_iter().chain(refused).chain(options).chain(fields).collect()
     }
 
     fn mount_problems(&self) -> Vec<SpecError> {
@@ -159,6 +166,18 @@ impl NodeSpec {
             .map(|mount| SpecError::MountTwice { node: self.name.clone(), target: mount.target.clone() });
         twice.collect()
     }
+}
+
+/// Options that break what flotilla relies on. A node's own of other components are refused anyway.
+fn reserved<'a>(
+    node: Option<&'a NodeName>,
+    options: &'a [ExtraOption],
+) -> impl Iterator<Item = SpecError> + use<'a> {
+    let own = options.iter().filter(move |option| node.is_none() || option.component() == Component::Kubelet);
+    own.filter_map(move |option| {
+        let why = option.conflict()?;
+        Some(SpecError::ReservedOption { node: node.cloned(), option: option.clone(), why })
+    })
 }
 
 impl Role {

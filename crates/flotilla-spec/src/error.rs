@@ -67,6 +67,15 @@ pub enum SpecError {
     UnknownComponent { given: String, nearest: Option<Component> },
     #[error("kubeadm's option {key:?} cannot be set")]
     KubeadmOption { key: String },
+    #[error("{option} cannot be set: {why}")]
+    ReservedOption {
+        /// Its own; none if it is the whole cluster's.
+        node: Option<NodeName>,
+        option: ExtraOption,
+        why: &'static str,
+    },
+    #[error("the kubelet of node {node} cannot have {given} of its own: {why}")]
+    ReservedField { node: NodeName, given: String, why: &'static str },
     #[error("the pods have two ranges: {option} and {subnet}")]
     PodSubnetTwice { option: ExtraOption, subnet: Ipv4Net },
     #[error("{given:?} is not a feature with true or false")]
@@ -353,6 +362,7 @@ impl SpecError {
                 let [one, other] = KUBEADM_KEYS;
                 Some(format!("of kubeadm's options only `{one}` and `{other}` can be set"))
             }
+            Self::ReservedOption { .. } | Self::ReservedField { .. } => Some("leave it out".to_owned()),
             Self::PodSubnetTwice { .. } => Some("leave out the option, and keep `podSubnet`".to_owned()),
             Self::FeatureGate { .. } => {
                 Some("write `Name=true` or `Name=false`, with commas between several".to_owned())

@@ -1,5 +1,7 @@
 //! Options for Kubernetes' own programs, as minikube takes them: `--extra-config` and `--feature-gates`.
 
+pub(crate) mod reserved;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;

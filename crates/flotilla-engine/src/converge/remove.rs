@@ -15,7 +15,9 @@ use crate::port::{Changed, Drain, KubernetesState, Machine};
 
 /// How long the API may be silent where a control plane is on, before nothing more is expected of it: its address may be
 /// moving, or the host be busy.
-const ANSWER: Duration = Duration::from_secs(30);
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+/// The same for those who go on anyway.
+const ANSWER_IF_FORCED: Duration = Duration::from_secs(10);
 
 impl Engine<'_> {
     /// Takes nodes out of the cluster, its spec and what was handed out. Killed at any moment, the same command again goes
@@ -35,7 +37,8 @@ impl Engine<'_> {
         self.store.save(cluster)?;
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
-        let reachable = self.answers(cluster, &machines, &observed).await?;
+        let limit = if drain.force { ANSWER_IF_FORCED } else { ANSWER };
+        let reachable = self.answers(cluster, &machines, &observed, limit).await?;
         if !reachable {
             self.can_go_undrained(cluster, &observed, drain.force)?;
         }
@@ -144,6 +147,7 @@ impl Engine<'_> {
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
         observed: &Observed,
+        limit: Duration,
     ) -> Result<bool, EngineError> {
         match observed.kubernetes {
             KubernetesState::Partial | KubernetesState::Complete => return Ok(true),
@@ -153,7 +157,7 @@ impl Engine<'_> {
         let work = Work::on(cluster, machines.clone()).knowing(observed);
         // Without one that is on and a member nobody could answer.
         let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { return Ok(false) };
-        Ok(self.bootstrapper.answers(cluster, speaker.as_ref(), ANSWER).await?)
+        Ok(self.bootstrapper.answers(cluster, speaker.as_ref(), limit).await?)
     }
 }
 

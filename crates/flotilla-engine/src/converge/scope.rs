@@ -2,6 +2,7 @@
 
 use flotilla_spec::NodeName;
 
+use super::remove::ANSWER;
 use super::work::Work;
 use super::{Engine, Wait, can_start};
 use crate::cluster::Cluster;
@@ -40,7 +41,7 @@ impl Engine<'_> {
         let observed = self.observe_with(cluster, &machines).await?;
         can_start(cluster, &observed)?;
         can_start_nodes(cluster, &observed, &[])?;
-        if self.answers(cluster, &machines, &observed).await? {
+        if self.answers(cluster, &machines, &observed, ANSWER).await? {
             return Ok(());
         }
         Err(EngineError::ApiSilent { cluster: cluster.name().clone(), force: None })

@@ -204,3 +204,60 @@ fn what_a_node_has_of_its_own_must_fit_together() {
     Usage: the port 0.0.0.0:80:1 of node a is taken by 80:1 of node demo (forward another port of the host)
     ");
 }
+
+#[test]
+fn options_that_flotilla_relies_on_are_refused_with_the_reason() {
+    let refused = |text: &str| {
+        let mut spec = cluster(vec![node("a", Role::ControlPlane)]);
+        spec.extra_config = vec![text.parse().unwrap()];
+        told(&spec.check(&HOST))
+    };
+    for text in [
+        "controller-manager.allocate-node-cidrs=true",
+        "controller-manager.allocate_node_cidrs=true",
+        "controller-manager.cluster-cidr=10.9.0.0/16",
+        "controller-manager.service-cluster-ip-range=10.9.0.0/16",
+        "apiserver.service-cluster-ip-range=10.9.0.0/16",
+        "apiserver.advertise-address=10.0.0.1",
+        "apiserver.anonymous-auth=false",
+        "etcd.data-dir=/data",
+        "etcd.listen-peer-urls=https://0.0.0.0:2380",
+        "etcd.initial-cluster=a=b",
+        "kubelet.config=/etc/mine",
+        "kubelet.cni-bin-dir=/opt",
+        "kubelet.node-ip=10.0.0.1",
+        "kube-proxy.clusterCIDR=10.9.0.0/16",
+        "scheduler.kubeconfig=/mine",
+    ] {
+        let told = refused(text);
+        assert!(told.starts_with(&format!("Usage: {text} cannot be set: ")), "{told}");
+    }
+    for text in [
+        "controller-manager.allocate-node-cidrs=false",
+        "controller-manager.node-monitor-grace-period=20s",
+        "controller-manager.bind-address=0.0.0.0",
+        "apiserver.audit-log-path=-",
+        "apiserver.authorization-mode=Node,RBAC",
+        "etcd.quota-backend-bytes=8589934592",
+        "kubelet.max-pods=50",
+        "kube-proxy.mode=iptables",
+        "scheduler.v=4",
+    ] {
+        assert_eq!(refused(text), "");
+    }
+}
+
+#[test]
+fn a_node_cannot_have_them_for_itself_either() {
+    let mut own = node("a", Role::ControlPlane);
+    own.extra_config = vec!["kubelet.hostname-override=b".parse().unwrap()];
+    own.kubelet = [("podCIDR".to_owned(), "10.9.0.0/24".into())]
+        .into_iter()
+        .collect::<std::collections::BTreeMap<_, _>>()
+        .try_into()
+        .unwrap();
+    insta::assert_snapshot!(told(&cluster(vec![own]).check(&HOST)), @"
+    Usage: kubelet.hostname-override=b cannot be set: it is the node's name (leave it out)
+    Usage: the kubelet of node a cannot have podCIDR of its own: flotilla hands out the pod ranges: use `--pod-subnet` and `--node-pod-prefix` (leave it out)
+    ");
+}

@@ -57,7 +57,7 @@ impl Places {
 
     /// The place of what is wrong, if it has one.
     pub(super) fn of(&self, error: &SpecError) -> Option<&Place> {
-        let of_cluster = |key| self.get(&Part::Cluster, key);
+        let of_cluster = |key: &str| self.get(&Part::Cluster, key);
         let of_node = |node, key| self.of_node(node, key, None);
         match error {
             SpecError::NoControlPlane => of_cluster("nodes"),
@@ -81,7 +81,16 @@ impl Places {
             SpecError::OptionOfCluster { node, option } => {
                 self.of_node(node, "extraConfig", Some(&option.to_string()))
             }
-            SpecError::KubeletField { node, given, .. } => self.of_node(node, "kubelet", Some(given)),
+            SpecError::ReservedOption { node: Some(node), option, .. } => {
+                self.of_node(node, "extraConfig", Some(&option.to_string()))
+            }
+            SpecError::ReservedOption { node: None, option, .. } => {
+                let item = of_cluster(&item_key("extraConfig", &option.to_string()));
+                item.or_else(|| of_cluster("extraConfig"))
+            }
+            SpecError::KubeletField { node, given, .. } | SpecError::ReservedField { node, given, .. } => {
+                self.of_node(node, "kubelet", Some(given))
+            }
             SpecError::MountTwice { node, .. } => of_node(node, "mounts"),
             SpecError::PortTwice { node, port, .. } | SpecError::PortTaken { node, port, .. } => {
                 self.of_node(node, "ports", Some(&port.to_string()))

@@ -95,7 +95,10 @@ pub(super) fn without_the_api_a_node_can_be_deleted_and_added_again(cluster: &Cl
     // Not ended: the kubelet would take its time to bring it back.
     cluster.ssh("kill -STOP $(pidof kube-apiserver)");
 
-    let deleted = cluster.run(&["node", "delete", node]);
+    let refused = cluster.run(&["node", "delete", node]);
+    assert_eq!(refused.status.code(), Some(89), "{}", said(&refused));
+    assert!(fleet::names(cluster).contains(node));
+    let deleted = cluster.run(&["node", "delete", "--force", node]);
     assert!(deleted.status.success(), "{}", said(&deleted));
     assert!(said(&deleted).contains("the API does not answer"), "{}", said(&deleted));
     assert!(!fleet::names(cluster).contains(node));
