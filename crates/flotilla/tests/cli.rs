@@ -22,6 +22,7 @@ mod cli {
     mod node_update;
     mod output;
     mod permission;
+    mod ranges;
     mod refused;
     mod remove;
     mod start_bundle;

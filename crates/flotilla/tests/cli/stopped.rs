@@ -28,6 +28,12 @@ pub(super) fn home_with(spec: &str, nodes: &[&str]) -> Option<Home> {
         return None;
     }
     let home = home();
+    put_cluster(&home, spec, nodes);
+    Some(home)
+}
+
+/// Puts the state of the cluster demo into a home.
+pub(super) fn put_cluster(home: &Home, spec: &str, nodes: &[&str]) {
     let folder = home.state().join("clusters/demo");
     let numbers: serde_json::Map<_, _> =
         nodes.iter().map(|node| (*node).to_owned()).zip((1..).map(Into::into)).collect();
@@ -40,7 +46,6 @@ pub(super) fn home_with(spec: &str, nodes: &[&str]) -> Option<Home> {
     fs::create_dir_all(&folder).expect("a folder in the home");
     fs::write(folder.join("cluster.yaml"), format!("{HEAD}{spec}")).expect("a file");
     fs::write(folder.join("state.json"), state.to_string()).expect("a file");
-    Some(home)
 }
 
 #[test]
