@@ -100,7 +100,7 @@ fn status_says_so_in_every_form() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .Primary, .Taints, .VirtualIP, .Worker
+    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .AuthoritiesExpire, .CertificatesExpire, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .Primary, .Taints, .VirtualIP, .Worker
     "#);
 }
 
