@@ -244,7 +244,7 @@ impl Explain for EngineError {
                     cluster,
                     "otherwise everything that the API held is lost: remove the cluster with `flotilla delete`, create \
                      it again with `flotilla start`, and restore a snapshot, if you saved one, with \
-                     `flotilla etcd snapshot restore FILE`",
+                     `flotilla etcd snapshot restore --force FILE`",
                 ),
             ],
             Self::Majority { cluster, up, total, .. } if up < total => {
