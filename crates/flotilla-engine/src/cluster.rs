@@ -8,6 +8,8 @@ use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, SpecError};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
+use crate::error::EngineError;
+
 /// A spec with everything in it that had to be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
@@ -149,6 +151,12 @@ impl Cluster {
             address: network::node_address(self.handed_out.subnet, number)?,
             pod_range: network::pod_range(self.handed_out.pod_subnet, prefix, number)?,
         })
+    }
+
+    /// The error about a node that it does not have, with the names of those that it has.
+    pub fn no_node(&self, node: &str) -> EngineError {
+        let nodes = self.spec.nodes.iter().map(|node| node.name.clone()).collect();
+        EngineError::NoNode { cluster: self.name().clone(), node: node.to_owned(), nodes }
     }
 
     /// Whether it had nodes that it has no more. Some of them may have left something behind.

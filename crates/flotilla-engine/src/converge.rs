@@ -1,5 +1,6 @@
 //! Doing a plan: observe, plan, apply.
 
+mod publish;
 mod remove;
 mod restart;
 mod retire;
@@ -115,7 +116,9 @@ impl Engine<'_> {
         // Each control plane has credentials of its own, and those of any are good.
         for machine in control_planes().filter_map(|node| on(&node)) {
             let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };
-            seen.published = self.kubeconfig.has(cluster.name(), &access)?;
+            // One that cannot be read is published to again, and why that fails is reported then.
+            seen.published =
+                publish::but_for_the_file(self.kubeconfig.has(cluster.name(), &access))?.unwrap_or(false);
             if seen.published {
                 break;
             }
@@ -188,8 +191,8 @@ impl Engine<'_> {
         if !plan.changes_something() && self.holds(plan, work).await {
             return Ok(Changed::No);
         }
-        self.apply(plan, work).await?;
-        if !plan.changes_something() {
+        let changed = self.apply(plan, work).await?;
+        if !plan.changes_something() || plan.only_publishes() && !changed.is_yes() {
             return Ok(Changed::No);
         }
         if plan::attainable(work.cluster()?, conditions) != *conditions {
@@ -226,7 +229,7 @@ impl Engine<'_> {
     /// Turns everything off; `keep_context` leaves the person's kubeconfig alone.
     pub async fn stop(&self, cluster: &Cluster, keep_context: bool) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
-        let published = !keep_context && self.kubeconfig.is_current(cluster.name())?;
+        let published = !keep_context && self.is_current(cluster.name())?;
         let observed = Observed { published, ..powers(&machines) };
         let plan = plan::stop(cluster, &observed);
         self.apply(&plan, &Work::on(cluster, machines)).await?;
@@ -311,7 +314,8 @@ impl Engine<'_> {
 
     /// Removes everything that belongs to the name. Says whether there was anything.
     pub async fn delete(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        self.apply(&plan::delete(name), &Work::of(name)).await
+        let authorities = self.authorities(name).await;
+        self.apply(&plan::delete(name), &Work::of(name).trusting(authorities)).await
     }
 
     /// The machine of a node that must be running.
@@ -367,7 +371,9 @@ impl Engine<'_> {
             match running.next().await {
                 Some((index, Ok(outcome))) => {
                     done.insert(index);
-                    changed = changed.or(if outcome == Outcome::Done { Changed::Yes } else { Changed::No });
+                    let did =
+                        outcome == Outcome::Done && !matches!(plan.steps[index].action, Action::Wait(_));
+                    changed = changed.or(if did { Changed::Yes } else { Changed::No });
                 }
                 Some((_, Err(error))) if failure.is_some() => self.tell_another(&error),
                 Some((_, Err(error))) => failure = Some(error),
@@ -467,11 +473,8 @@ impl Engine<'_> {
             Action::Publish => {
                 let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
                 let access = self.bootstrapper.access(cluster, machine.as_ref()).await?;
-                let changed = match access {
-                    Some(access) => self.kubeconfig.put(cluster.name(), &access)?,
-                    None => Changed::No,
-                };
-                Ok(outcome(changed))
+                let Some(access) = access else { return Ok(Outcome::Kept) };
+                Ok(outcome(self.publish(cluster.name(), &access)?))
             }
             Action::Wait(conditions) => {
                 let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
@@ -480,8 +483,8 @@ impl Engine<'_> {
                 Ok(Outcome::Done)
             }
             Action::Stop(node) => Ok(outcome(self.driver.stop(work.name, node).await?)),
-            Action::Deselect => Ok(outcome(self.kubeconfig.deselect(work.name)?)),
-            Action::Unpublish => Ok(outcome(self.kubeconfig.remove(work.name)?)),
+            Action::Deselect => Ok(outcome(self.deselect(work.name)?)),
+            Action::Unpublish => Ok(outcome(self.unpublish(work.name, &work.authorities)?)),
             Action::RemoveAll => Ok(outcome(self.driver.remove_all(work.name).await?)),
             Action::Forget => Ok(outcome(self.store.remove(work.name)?)),
         }

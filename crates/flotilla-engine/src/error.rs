@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flotilla_linux::filelock::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, NodeName, nearest};
 
 use crate::explain::{Code, Explain, INTERRUPTED, about, profile_flag};
 use crate::port::{BootstrapError, Certificate, DriverError, ExecError, Finding};
@@ -17,10 +17,10 @@ pub enum EngineError {
     Host(Vec<Finding>),
     #[error("you are not root")]
     NotRoot { cure: String },
-    #[error("there is no cluster {0}")]
-    NoCluster(ClusterName),
+    #[error("there is no cluster {name}")]
+    NoCluster { name: ClusterName, others: Vec<ClusterName> },
     #[error("cluster {cluster} has no node {node}")]
-    NoNode { cluster: ClusterName, node: String },
+    NoNode { cluster: ClusterName, node: String, nodes: Vec<NodeName> },
     #[error("node {node} is not running")]
     NotRunning { cluster: ClusterName, node: NodeName },
     #[error("cluster {0} is stopped")]
@@ -156,7 +156,7 @@ impl Explain for EngineError {
                 None => ("HOST_UNFIT", 30),
             },
             Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
-            Self::NoCluster(_) => ("GUEST_NO_CLUSTER", 85),
+            Self::NoCluster { .. } => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } | Self::NoQuorum { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
             Self::Paused { .. } => ("GUEST_PAUSED", 89),
@@ -208,7 +208,14 @@ impl Explain for EngineError {
             Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
-            Self::NoCluster(name) => vec![format!("make it with `flotilla start{}`", profile_flag(name))],
+            Self::NoCluster { name, others } if others.is_empty() => {
+                vec![format!("make it with `flotilla start{}`", profile_flag(name))]
+            }
+            Self::NoCluster { name, others } => {
+                vec![format!("{}; choose one with -p", existing("clusters", name.as_ref(), others))]
+            }
+            Self::NoNode { nodes, .. } if nodes.is_empty() => Vec::new(),
+            Self::NoNode { node, nodes, .. } => vec![existing("nodes", node, nodes)],
             Self::NotRunning { cluster, node } => {
                 vec![format!("start it with `flotilla node start {node}{}`", profile_flag(cluster))]
             }
@@ -261,6 +268,9 @@ impl Explain for EngineError {
                 "repair cluster {cluster} (`flotilla status -p {cluster}` says what is wrong), or choose ranges that it \
                  does not use with --subnet and --pod-subnet"
             )],
+            Self::Kubeconfig { .. } => vec![
+                "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither".into(),
+            ],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![
                 "see why with `flotilla logs`; the same command again goes on from where it is".into(),
@@ -334,6 +344,13 @@ fn repair(path: &Path, backup: Option<&Path>) -> Vec<String> {
         None => format!("repair {} by hand, or put back a copy of it", path.display()),
     };
     vec![intact, cure]
+}
+
+/// What there is instead of what was named, and which of it may have been meant.
+fn existing<T: AsRef<str>>(what: &str, named: &str, there: &[T]) -> String {
+    let there: Vec<&str> = there.iter().map(AsRef::as_ref).collect();
+    let meant = nearest(named, &there).map(|meant| format!("did you mean {meant}? "));
+    format!("{}existing {what}: {}", meant.unwrap_or_default(), there.join(", "))
 }
 
 const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };

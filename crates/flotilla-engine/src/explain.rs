@@ -45,7 +45,8 @@ pub fn run_as_root(command: &str) -> String {
 }
 
 /// Commands that are about no cluster.
-const ABOUT_NO_CLUSTER: [&str; 5] = ["bundle", "doctor", "schema", "version", "completion"];
+const ABOUT_NO_CLUSTER: [&str; 8] =
+    ["bundle", "doctor", "schema", "version", "completion", "list", "profile", "get"];
 
 /// A text for people in which every `flotilla …` is about this cluster. Without a name it would be about the default one:
 /// not what somebody who deletes something wants.

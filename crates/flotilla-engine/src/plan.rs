@@ -140,6 +140,11 @@ impl Plan {
         self.steps.iter().map(|step| step.expected).sum()
     }
 
+    /// Whether nothing but the person's kubeconfig is to be changed.
+    pub(crate) fn only_publishes(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step.action, Action::Wait(_) | Action::Publish))
+    }
+
     fn add(&mut self, action: Action, title: String, after: &[Option<usize>], milliseconds: u64) -> usize {
         let after = after.iter().copied().flatten().collect();
         let expected = Duration::from_millis(milliseconds);

@@ -12,7 +12,7 @@ pub use bootstrap::{
 pub use certificate::{Certificate, Certificates};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
 pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
-pub use kubeconfig::Kubeconfig;
+pub use kubeconfig::{Kubeconfig, Unpublished};
 
 /// Whether an idempotent call had anything to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -202,7 +202,13 @@ impl ClusterStore {
 
     /// A cluster that must be there.
     pub fn get(&self, name: &ClusterName) -> Result<Cluster, EngineError> {
-        self.load(name)?.ok_or_else(|| EngineError::NoCluster(name.clone()))
+        self.load(name)?.ok_or_else(|| self.no_cluster(name))
+    }
+
+    /// The error about a cluster that does not exist, with the names of those that do.
+    pub fn no_cluster(&self, name: &ClusterName) -> EngineError {
+        let others = self.names().unwrap_or_default().into_iter().filter(|other| other != name).collect();
+        EngineError::NoCluster { name: name.clone(), others }
     }
 
     /// One file and one rename: whatever cuts it off, the cluster is the old one or the new one.

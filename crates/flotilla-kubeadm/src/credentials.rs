@@ -6,7 +6,7 @@ use flotilla_engine::cluster::Cluster;
 use flotilla_engine::port::{ApiAccess, BootstrapError, Machine};
 use serde::Deserialize;
 
-use crate::files::{ADMIN_CONF, SUPER_ADMIN_CONF};
+use crate::files::{ADMIN_CONF, AUTHORITY, SUPER_ADMIN_CONF};
 use crate::marks;
 use crate::phase::in_node;
 use crate::yaml;
@@ -143,6 +143,11 @@ pub(crate) async fn access(
     }
     let credentials = read(machine, ADMIN_CONF).await?;
     credentials.map(|credentials| credentials.access(cluster.api_url())).transpose().map_err(unreadable)
+}
+
+/// The certificate of the cluster's authority, which every node has: see [`ApiAccess::ca_pem`].
+pub(crate) async fn authority(machine: &dyn Machine) -> Option<Vec<u8>> {
+    machine.exec().get(AUTHORITY).await.ok().flatten()
 }
 
 fn unreadable(error: CredentialsError) -> BootstrapError {

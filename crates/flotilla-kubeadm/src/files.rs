@@ -16,6 +16,8 @@ pub(crate) const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
 pub(crate) const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 /// The administrator whom the API server obeys before there is any binding.
 pub(crate) const SUPER_ADMIN_CONF: &str = "/etc/kubernetes/super-admin.conf";
+/// The certificate of the cluster's authority.
+pub(crate) const AUTHORITY: &str = "/etc/kubernetes/pki/ca.crt";
 pub(crate) const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 /// The kubelet's certificate and key, once it has taken them under its own care.
 pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";

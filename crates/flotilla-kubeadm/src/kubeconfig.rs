@@ -9,20 +9,22 @@
 
 mod change;
 mod edit;
+mod files;
 mod layout;
 mod lock;
+mod owner;
 mod save;
 mod tree;
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use change::Malformed;
+pub use files::Kubeconfigs;
 
 use change::Change;
 use lock::Lock;
@@ -30,6 +32,9 @@ use tree::Tree;
 
 /// How long to wait for another program that changes the file.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The number of /dev/null: major 1, minor 3.
+const NULL_DEVICE: u64 = 0x103;
 
 /// What makes a cluster usable by kubectl. Cluster, user and context all have the same name.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,6 +59,14 @@ impl fmt::Debug for Entry {
     }
 }
 
+/// What tells a cluster from all others, whatever it is called. Certificates are as in an [`Entry`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    ca_pem: Vec<u8>,
+    /// Empty if it is not known.
+    client_cert_pem: Vec<u8>,
+}
+
 /// How a file and an entry stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -63,6 +76,8 @@ pub enum State {
     Same { current: bool },
     /// Something of that name is there, but it is not (all of) the entry.
     Different,
+    /// Something of that name is there that another cluster's entry is, or a person's own.
+    Taken,
 }
 
 /// Whether the file was written.
@@ -88,38 +103,12 @@ pub enum KubeconfigError {
     NotAKubeconfig { path: PathBuf, source: Malformed },
     #[error("cannot change {} without damage to what else is in it", path.display())]
     NotEditable { path: PathBuf },
+    #[error("{} has a {what} {name} that this cluster did not write", path.display())]
+    Taken { path: PathBuf, what: &'static str, name: String },
     #[error("cannot make the lock file {}", lock.display())]
     Lock { lock: PathBuf, source: io::Error },
     #[error("another program is changing the kubeconfig; if none is, remove {}", lock.display())]
     Busy { lock: PathBuf },
-}
-
-/// The file kubectl writes new entries and the current context to.
-///
-/// `kubeconfig` is the value of `KUBECONFIG`: of the files listed the first that is there, else the last one. Without
-/// the variable it is `~/.kube/config`.
-pub fn default_target(kubeconfig: Option<&OsStr>, home: &Path) -> PathBuf {
-    let listed = listed(kubeconfig);
-    let first_there = listed.iter().find(|path| path.exists());
-    first_there.or(listed.last()).cloned().unwrap_or_else(|| home.join(".kube/config"))
-}
-
-/// The file that the entry `name` belongs in.
-///
-/// As with kubectl, that is the first listed file that has a context of that name, else the [`default_target`]. The
-/// current context of an earlier file wins: where the two differ, call [`KubeconfigFile::make_current`] on the latter.
-pub fn target(kubeconfig: Option<&OsStr>, home: &Path, name: &str) -> PathBuf {
-    let has_context = |path: &PathBuf| {
-        // A file that cannot be read is not the one; if it is to be written, the error comes then.
-        let Ok(config) = KubeconfigFile::open(path).config() else { return false };
-        change::has_context(&config, name)
-    };
-    listed(kubeconfig).into_iter().find(has_context).unwrap_or_else(|| default_target(kubeconfig, home))
-}
-
-fn listed(kubeconfig: Option<&OsStr>) -> Vec<PathBuf> {
-    let parts = kubeconfig.unwrap_or_default().as_bytes().split(|byte| *byte == b':');
-    parts.filter(|part| !part.is_empty()).map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
 }
 
 /// A kubeconfig, there or not.
@@ -148,63 +137,53 @@ impl KubeconfigFile {
 
     /// Compares the file with the entry. A file that is not there is an empty one.
     pub fn state(&self, entry: &Entry) -> Result<State, KubeconfigError> {
-        let config = self.config()?;
-        let missing = change::put(&config, entry, false).map_err(|source| self.malformed(source))?;
+        self.state_of(&self.config()?, entry)
+    }
+
+    fn state_of(&self, config: &Tree, entry: &Entry) -> Result<State, KubeconfigError> {
+        let missing = change::put(config, entry, false).map_err(|source| self.malformed(source))?;
         Ok(if missing.is_empty() {
-            State::Same { current: change::is_current(&config, &entry.name) }
-        } else if change::has_any(&config, &entry.name) {
+            State::Same { current: change::is_current(config, &entry.name) }
+        } else if change::has_any(config, &entry.name) {
             State::Different
         } else {
             State::Absent
         })
     }
 
-    /// Whether the file leads to the entry's cluster, as whatever user. Each control plane has a certificate of its own
-    /// for the administrator, and all of them are good.
-    pub fn leads_to(&self, entry: &Entry) -> Result<bool, KubeconfigError> {
-        let missing = change::put(&self.config()?, entry, false).map_err(|source| self.malformed(source))?;
-        Ok(missing.iter().all(|change| matches!(change, Change::Replace { list: "users", .. })))
+    /// What a file that is all ours says of a cluster; none if that is not in it.
+    pub fn identity(&self, name: &str) -> Result<Option<Identity>, KubeconfigError> {
+        Ok(Identity::in_config(&self.config()?, name))
     }
 
-    /// Puts the entry in, over what was there under its name.
-    pub fn put(&self, entry: &Entry, make_current: bool) -> Result<Changed, KubeconfigError> {
-        self.change(|config| change::put(config, entry, make_current))
+    /// Puts the entry in and makes it the current one, over whatever has its name: for a file that is all ours.
+    pub fn put(&self, entry: &Entry) -> Result<Changed, KubeconfigError> {
+        self.change(|config| change::put(config, entry, true).map_err(|source| self.malformed(source)))
     }
 
     /// Makes `name` the current context, wherever its entry is.
-    pub fn make_current(&self, name: &str) -> Result<Changed, KubeconfigError> {
-        self.change(|config| change::make_current(config, name))
-    }
-
-    /// Whether `name` is the file's current context.
-    pub fn is_current(&self, name: &str) -> Result<bool, KubeconfigError> {
-        Ok(change::is_current(&self.config()?, name))
-    }
-
-    /// Leaves no context current if `name` is; its entry stays.
-    pub fn deselect(&self, name: &str) -> Result<Changed, KubeconfigError> {
-        self.change(|config| Ok(change::deselect(config, name).into_iter().collect()))
-    }
-
-    /// Takes cluster, user and context of that name out; if it was the current one, there is none afterwards.
-    pub fn remove(&self, name: &str) -> Result<Changed, KubeconfigError> {
-        self.change(|config| change::remove(config, name))
+    fn make_current(&self, name: &str) -> Result<Changed, KubeconfigError> {
+        self.change(|config| change::make_current(config, name).map_err(|source| self.malformed(source)))
     }
 
     fn change(
         &self,
-        plan: impl Fn(&Tree) -> Result<Vec<Change>, Malformed>,
+        plan: impl Fn(&Tree) -> Result<Vec<Change>, KubeconfigError>,
     ) -> Result<Changed, KubeconfigError> {
         // Most calls find all well. They need no right to write, and make no folder for a file that stays absent.
-        if plan(&self.config()?).map_err(|source| self.malformed(source))?.is_empty() {
+        if plan(&self.config()?)?.is_empty() {
             return Ok(Changed::No);
+        }
+        // A rename would replace /dev/null for everybody.
+        if fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(KubeconfigError::NotAFile { path: self.path.clone() });
         }
         let write = |source| KubeconfigError::Write { path: self.path.clone(), source };
         save::make_folder_of(&self.path, self.owner).map_err(write)?;
         let _lock = Lock::acquire(&self.path, PATIENCE)?;
         let text = self.text()?;
         let documents = self.parse(&text)?;
-        let changes = plan(&documents[0]).map_err(|source| self.malformed(source))?;
+        let changes = plan(&documents[0])?;
         if changes.is_empty() {
             return Ok(Changed::No);
         }
@@ -221,7 +200,10 @@ impl KubeconfigFile {
     fn text(&self) -> Result<String, KubeconfigError> {
         let read = |source| KubeconfigError::Read { path: self.path.clone(), source };
         match fs::metadata(&self.path) {
-            // Somebody's KUBECONFIG is /dev/null: a rename would replace it for everybody.
+            // Somebody's KUBECONFIG is /dev/null, which kubectl takes for an empty one.
+            Ok(metadata) if metadata.file_type().is_char_device() && metadata.rdev() == NULL_DEVICE => {
+                Ok(String::new())
+            }
             Ok(metadata) if !metadata.is_file() => Err(KubeconfigError::NotAFile { path: self.path.clone() }),
             Ok(_) => fs::read_to_string(&self.path).map_err(read),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -235,6 +217,11 @@ impl KubeconfigFile {
             let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
             KubeconfigError::NotYaml { path: self.path.clone(), line, column, reason: tree::reason(&error) }
         })
+    }
+
+    fn taken(&self, name: &str, list: &'static str) -> KubeconfigError {
+        let what = list.trim_end_matches('s');
+        KubeconfigError::Taken { path: self.path.clone(), what, name: name.to_owned() }
     }
 
     fn malformed(&self, source: Malformed) -> KubeconfigError {

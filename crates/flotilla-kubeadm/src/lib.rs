@@ -273,6 +273,10 @@ impl Bootstrapper for Kubeadm {
         credentials::access(cluster, machine).await
     }
 
+    async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>> {
+        credentials::authority(machine).await
+    }
+
     async fn pause(
         &self,
         machine: &dyn Machine,

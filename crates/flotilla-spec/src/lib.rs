@@ -33,4 +33,5 @@ pub use name::{ClusterName, NodeName};
 pub use network::{Cni, NetworkSpec, RangeUse};
 pub use quantity::{Cpus, HostSize, Memory};
 pub use registration::{Labels, Taint};
+pub use text::nearest;
 pub use version::KubernetesVersion;

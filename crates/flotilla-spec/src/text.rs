@@ -100,7 +100,7 @@ pub(crate) fn edit_distance(one: &str, other: &str) -> usize {
 }
 
 /// The one somebody may have meant.
-pub(crate) fn nearest(given: &str, known: &[&str]) -> Option<String> {
+pub fn nearest(given: &str, known: &[&str]) -> Option<String> {
     let given = given.to_lowercase();
     let distance = |name: &&&str| edit_distance(&given, &name.to_lowercase());
     // Of a short word, two other letters make another word.

@@ -9,6 +9,7 @@ use flotilla_engine::explain::DEFAULT_CLUSTER;
 mod cluster;
 mod etcd;
 mod file;
+mod list;
 mod node;
 
 pub(crate) use cluster::{
@@ -17,6 +18,7 @@ pub(crate) use cluster::{
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};
+pub(crate) use list::{GetCommand, ProfileCommand, ProfileListArgs, ProfileListOutput};
 pub(crate) use node::{
     NodeAddArgs, NodeCommand, NodeCopyArgs, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeMakingArgs,
     NodeSettingsArgs, NodeStartArgs, NodeStopArgs, NodeUpdateArgs,
@@ -55,6 +57,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Start(Box<StartArgs>),
     Status(StatusArgs),
+    /// List the clusters of this host
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  \
+        flotilla list\n  \
+        flotilla list -o json | jq -r '.[] | select(.status == \"Running\") | .name'"
+    )]
+    List(OutputArgs),
     Stop(StopArgs),
     Delete(DeleteArgs),
     Apply(ApplyArgs),
@@ -89,6 +99,15 @@ pub(crate) enum Command {
         flotilla node delete m02             drained, removed, gone"
     )]
     Node(NodeCommand),
+    /// List clusters as minikube does
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  flotilla profile list\n  flotilla profile list -o json --light"
+    )]
+    Profile(ProfileCommand),
+    /// List clusters as kind does
+    #[command(subcommand, after_help = "Examples:\n  flotilla get clusters\n  flotilla get clusters -o json")]
+    Get(GetCommand),
     /// Show, save and restore what the cluster's API holds
     #[command(
         subcommand,
@@ -307,7 +326,11 @@ impl Cli {
             Command::Node(command) => return command.output(),
             Command::Etcd(command) => return command.output(),
             Command::Recover(args) => args.output,
-            Command::Doctor(output) | Command::UpdateContext(output) => *output,
+            Command::Doctor(output)
+            | Command::UpdateContext(output)
+            | Command::List(output)
+            | Command::Get(GetCommand::Clusters(output)) => *output,
+            Command::Profile(command) => return command.output(),
             Command::Export
             | Command::Schema
             | Command::Completion(_)

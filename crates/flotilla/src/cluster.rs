@@ -208,6 +208,26 @@ impl<'a> Cx<'a> {
         Ok(lock?)
     }
 
+    /// Does something to several clusters. One that fails does not keep the others from it; all failures are reported
+    /// in the end.
+    pub(crate) fn each(
+        &self,
+        names: Vec<ClusterName>,
+        done: &'static str,
+        act: impl Fn(&ClusterName) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let total = names.len();
+        let mut failures = Vec::new();
+        for name in names {
+            match act(&name) {
+                Err(failure) if self.cancel.is_cancelled() => return Err(failure),
+                Err(failure) => failures.push((name.to_string(), failure)),
+                Ok(()) => {}
+            }
+        }
+        Failure::of_clusters(&failures, total, done)
+    }
+
     /// Told where nobody could answer for the API: no control plane is on.
     pub(crate) fn require_control_plane(&self, cluster: &Cluster) -> Result<(), EngineError> {
         if self.wait(self.engine().control_plane_is_on(cluster))? {
@@ -231,7 +251,6 @@ pub(crate) fn this_host() -> HostSize {
 
 /// A node by its full or short name; the primary one if none is named.
 pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
-    let missing = |node: &str| EngineError::NoNode { cluster: cluster.name().clone(), node: node.into() };
     let primary = cluster.spec.primary().name.clone();
     let find = |is_it: &dyn Fn(&NodeName) -> bool| {
         cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name))
@@ -242,8 +261,8 @@ pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, F
         Some(wanted) => find(&|name| name.as_ref() == wanted)
             .or_else(|| find(&|name| name.short(cluster.name()) == wanted)),
     };
-    let name = name.ok_or_else(|| missing(wanted.unwrap_or_default()))?;
-    Ok(cluster.node(name).ok_or_else(|| missing(name.as_ref()))?)
+    let name = name.ok_or_else(|| cluster.no_node(wanted.unwrap_or_default()))?;
+    Ok(cluster.node(name).ok_or_else(|| cluster.no_node(name.as_ref()))?)
 }
 
 /// The findings that make it impossible to go on.

@@ -12,6 +12,7 @@ mod export;
 mod file;
 mod ip;
 mod kubectl;
+mod list;
 mod logs;
 mod node;
 mod pause;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use flotilla_engine::explain::DEFAULT_CLUSTER;
 use flotilla_spec::SpecError;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, GetCommand, ProfileCommand};
 use crate::cluster::Cx;
 use crate::failure::Failure;
 use crate::screen::Screen;
@@ -52,6 +53,9 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Status(args) => status::run(&cx()?, &args),
+        Command::List(_) => list::run(&cx()?).map(done),
+        Command::Profile(ProfileCommand::List(args)) => list::run_profiles(&cx()?, &args).map(done),
+        Command::Get(GetCommand::Clusters(_)) => list::run_names(&cx()?).map(done),
         Command::Stop(args) => stop::run(&cx()?, &args).map(done),
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),
         Command::Pause(args) => pause::pause(&cx()?, &args).map(done),

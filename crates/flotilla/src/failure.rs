@@ -32,6 +32,23 @@ impl Failure {
         hints
     }
 
+    /// One failure for those of several clusters; none if there was none. Each is in the details, in full.
+    pub(crate) fn of_clusters(
+        failures: &[(String, Failure)],
+        total: usize,
+        done: &'static str,
+    ) -> Result<(), Self> {
+        let Some(code) = failures.first().map(|(_, first)| first.code()) else { return Ok(()) };
+        let mut details = Vec::new();
+        for (name, failure) in failures {
+            details.push(format!("{name}: {}", failure.chain().join(": ")));
+            details.extend(failure.details.iter().map(|detail| format!("    {detail}")));
+        }
+        let hints = failures.iter().flat_map(|(_, failure)| failure.hints()).collect();
+        let error = Several { failed: failures.len(), total, done, code, hints };
+        Err(Self { error: Box::new(error), details })
+    }
+
     pub(crate) fn chain(&self) -> Vec<String> {
         Self::chain_of(&*self.error)
     }
@@ -49,6 +66,27 @@ impl Failure {
             source = error.source();
         }
         chain
+    }
+}
+
+/// Some of several clusters could not be changed. The code is that of the first.
+#[derive(Debug, thiserror::Error)]
+#[error("{failed} of {total} clusters could not be {done}")]
+struct Several {
+    failed: usize,
+    total: usize,
+    done: &'static str,
+    code: Code,
+    hints: Vec<String>,
+}
+
+impl Explain for Several {
+    fn code(&self) -> Code {
+        self.code
+    }
+
+    fn hints(&self) -> Vec<String> {
+        self.hints.clone()
     }
 }
 

@@ -98,6 +98,11 @@ impl Screen {
         self.say(&format!("{text}\n{HINT}hint{HINT:#}: {}", self.named(hint)));
     }
 
+    /// What can be done next.
+    pub(crate) fn hint(&self, hint: &str) {
+        self.say(&format!("{HINT}hint{HINT:#}: {}", self.named(hint)));
+    }
+
     /// Something that is wrong beside the data. On stderr even with `-o json`: stdout is for the data alone.
     pub(crate) fn warning(&self, text: &str, hint: &str) {
         self.note(&format!("{WARNING}warning{WARNING:#}: {text}"), hint);
@@ -203,6 +208,16 @@ pub(crate) fn usage_error(code: Code, error: &clap::Error) {
 /// Writes a line. A reader that went away is a quiet end, not an error.
 fn write_to(mut stream: impl Write, text: &str) {
     let _ = writeln!(stream, "{text}");
+}
+
+/// Columns between lines, as minikube shows them.
+pub(crate) fn bordered_table(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(heading.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string()
 }
 
 /// Columns under a heading, as `kubectl get` shows them.

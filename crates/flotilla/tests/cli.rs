@@ -15,6 +15,8 @@ mod cli {
     mod help;
     mod import_export;
     mod interrupt;
+    mod kubeconfig;
+    mod list_clusters;
     mod list_show;
     mod node_help;
     mod node_list;

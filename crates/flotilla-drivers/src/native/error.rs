@@ -44,6 +44,8 @@ pub(super) enum NativeError {
     NotStopped { node: NodeName, source: Option<CgroupError> },
     #[error("node {node} runs, but its processes cannot be seen from here")]
     Unseen { node: NodeName },
+    #[error("{} things cannot be removed: {}", failures.len(), listed(failures))]
+    Removal { failures: Vec<NativeError> },
 }
 
 impl NativeError {
@@ -58,6 +60,7 @@ impl NativeError {
             Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
             Self::MountSource { .. } => ("HOST_NO_MOUNT", 35),
             Self::NotStopped { .. } => ("GUEST_STOP_TIMEOUT", 82),
+            Self::Removal { failures } if !failures.is_empty() => return failures[0].code(),
             _ => ("DRV_NATIVE", 50),
         };
         Code { name, exit_status }
@@ -80,6 +83,7 @@ impl NativeError {
             Self::Unseen { .. } => {
                 vec!["run flotilla where the node was started: on the host, or in the same container".into()]
             }
+            Self::Removal { failures } => failures.iter().flat_map(Self::hints).collect(),
             Self::Keepalived { .. } => vec![
                 "a node that an older flotilla has booted has none: restart the cluster with `flotilla stop` and `flotilla start`".into(),
             ],
@@ -130,10 +134,27 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),
         NativeError::NotStopped { source, .. } => Box::new(source?),
-        NativeError::NoBundle { .. } | NativeError::NoAddress { .. } | NativeError::Unseen { .. } => {
+        NativeError::NoBundle { .. }
+        | NativeError::NoAddress { .. }
+        | NativeError::Unseen { .. }
+        | NativeError::Removal { .. } => {
             return None;
         }
     })
+}
+
+/// Errors with what caused them, in one line.
+fn listed(errors: &[NativeError]) -> String {
+    let text = |error: &NativeError| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    };
+    errors.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 /// Names the file that an error is about.

@@ -209,6 +209,10 @@ impl Machine for NativeMachine {
         self
     }
 
+    fn pid(&self) -> Option<u32> {
+        self.init.as_ref()?.pid().as_raw_nonzero().get().try_into().ok()
+    }
+
     fn var(&self) -> Option<PathBuf> {
         Some(self.disk.var())
     }

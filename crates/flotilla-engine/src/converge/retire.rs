@@ -115,7 +115,7 @@ impl Engine<'_> {
         retired: &[NodeName],
         work: &Work<'_>,
     ) -> Result<(), EngineError> {
-        if !retired.is_empty() && self.kubeconfig.is_current(work.name)? {
+        if !retired.is_empty() && self.is_current(work.name)? {
             self.act(&Action::Publish, work).await?;
         }
         Ok(())

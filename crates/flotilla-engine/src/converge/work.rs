@@ -20,6 +20,8 @@ pub(super) struct Work<'a> {
     only: Option<&'a [NodeName]>,
     /// The control planes whose etcd was seen to be down by the others: they may be cut off.
     unheard: BTreeSet<NodeName>,
+    /// Of a cluster that is to be removed: those that its machines have.
+    pub(super) authorities: Vec<Vec<u8>>,
 }
 
 impl<'a> Work<'a> {
@@ -27,7 +29,7 @@ impl<'a> Work<'a> {
     pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
         let (name, limit) = (cluster.name(), Duration::MAX);
         let (machines, unheard) = (Mutex::new(machines), BTreeSet::new());
-        Self { name, cluster: Some(cluster), limit, machines, only: None, unheard }
+        Self { name, cluster: Some(cluster), limit, machines, only: None, unheard, authorities: Vec::new() }
     }
 
     /// The same with what was seen of etcd.
@@ -52,17 +54,24 @@ impl<'a> Work<'a> {
             machines: Mutex::default(),
             only: None,
             unheard: BTreeSet::new(),
+            authorities: Vec::new(),
         }
+    }
+
+    /// The same with what its machines say of who they belong to.
+    pub(super) fn trusting(self, authorities: Vec<Vec<u8>>) -> Self {
+        Self { authorities, ..self }
     }
 
     /// The same with another time limit.
     pub(super) fn within(&self, limit: Duration) -> Self {
         let machines = Mutex::new(self.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        Self { limit, machines, unheard: self.unheard.clone(), ..*self }
+        let (unheard, authorities) = (self.unheard.clone(), self.authorities.clone());
+        Self { limit, machines, unheard, authorities, ..*self }
     }
 
     pub(super) fn cluster(&self) -> Result<&'a Cluster, EngineError> {
-        self.cluster.ok_or_else(|| EngineError::NoCluster(self.name.clone()))
+        self.cluster.ok_or_else(|| EngineError::NoCluster { name: self.name.clone(), others: Vec::new() })
     }
 
     /// The machines that are on, of the nodes that it is about.
@@ -108,9 +117,7 @@ impl<'a> Work<'a> {
 
     pub(super) fn node(&self, name: &NodeName) -> Result<Node, EngineError> {
         let cluster = self.cluster()?;
-        cluster
-            .node(name)
-            .ok_or_else(|| EngineError::NoNode { cluster: cluster.name().clone(), node: name.to_string() })
+        cluster.node(name).ok_or_else(|| cluster.no_node(name.as_ref()))
     }
 
     /// A node of the cluster and its machine, which is on by now.

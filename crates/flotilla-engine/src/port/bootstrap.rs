@@ -306,6 +306,10 @@ pub trait Bootstrapper: Send + Sync {
         machine: &dyn Machine,
     ) -> Result<Option<ApiAccess>, BootstrapError>;
 
+    /// The certificate authority of the cluster that a machine is of: by it the cluster is known. None where there is
+    /// none yet, or where the machine cannot be asked.
+    async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>>;
+
     /// Freezes the kubelet and the containers of these namespaces (all of them if none is named). Gives how many.
     async fn pause(
         &self,

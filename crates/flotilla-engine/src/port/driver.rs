@@ -40,6 +40,11 @@ pub trait Machine: Send + Sync {
     fn state(&self) -> MachineState;
     fn exec(&self) -> &dyn Exec;
 
+    /// The process of the host that the machine ends with; none if it is off, or no process of the host.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
     /// The folder of the host that is its `/var`, whether it is on or off; none where its disk is its own.
     fn var(&self) -> Option<PathBuf> {
         None

@@ -140,6 +140,7 @@ async fn a_deleted_cluster_leaves_nothing() {
     let world = World::running().await;
     assert_eq!(world.delete().await.unwrap(), Changed::Yes);
     insta::assert_snapshot!(world.calls.take().join("\n"), @"
+    find
     kubeconfig remove
     remove-all
     ");

@@ -58,9 +58,10 @@ fn failures() -> Vec<EngineError> {
         EngineError::Spec(spec_errors()),
         EngineError::Host(vec![finding("HOST_NO_OVERLAY", 36, "no overlay"), finding("HOST_B", 35, "no b")]),
         EngineError::NotRoot { cure: "use sudo".into() },
-        EngineError::NoCluster("flotilla".parse().unwrap()),
-        EngineError::NoCluster(demo()),
-        EngineError::NoNode { cluster: demo(), node: "m02".into() },
+        EngineError::NoCluster { name: "flotilla".parse().unwrap(), others: Vec::new() },
+        EngineError::NoCluster { name: demo(), others: Vec::new() },
+        EngineError::NoCluster { name: "dmo".parse().unwrap(), others: vec!["big".parse().unwrap(), demo()] },
+        EngineError::NoNode { cluster: demo(), node: "m02".into(), nodes: vec!["demo".parse().unwrap()] },
         EngineError::NotRunning { cluster: demo(), node: "demo-m02".parse().unwrap() },
         EngineError::Stopped(demo()),
         EngineError::NoQuorum { cluster: demo(), down: vec!["demo".parse().unwrap()] },
@@ -134,6 +135,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     37 HOST_PERMISSION: you are not root
     85 GUEST_NO_CLUSTER: there is no cluster flotilla
     85 GUEST_NO_CLUSTER: there is no cluster demo
+    85 GUEST_NO_CLUSTER: there is no cluster dmo
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo-m02 is not running
     83 GUEST_NOT_RUNNING: cluster demo is stopped
@@ -187,6 +189,8 @@ fn what_can_be_done_about_it_is_hinted() {
     HOST_PERMISSION: use sudo
     GUEST_NO_CLUSTER: make it with `flotilla start`
     GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
+    GUEST_NO_CLUSTER: did you mean demo? existing clusters: big, demo; choose one with -p
+    GUEST_NODE_NOT_FOUND: existing nodes: demo
     GUEST_NOT_RUNNING: start it with `flotilla node start demo-m02 -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
     GUEST_NOT_RUNNING: `flotilla start -p demo` brings back control planes that are down
@@ -215,6 +219,7 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NODE_DRAIN: give its pods more time with --drain-timeout, or go on without them with --force
     GUEST_START: its settings and feature gates must be those of its version: delete it and make it anew with others
     GUEST_START: the manifest is kept as it was when the cluster was made: delete the cluster and make it anew with a better one
+    HOST_KUBECONFIG: repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither
     ");
 }
 

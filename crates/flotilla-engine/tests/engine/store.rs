@@ -261,7 +261,7 @@ fn a_cluster_that_was_never_saved_is_none() {
     assert_eq!(kept.load().unwrap(), None);
     assert_eq!(kept.store.names().unwrap(), []);
     let error = kept.store.get(kept.cluster.name()).unwrap_err();
-    assert!(matches!(error, EngineError::NoCluster(_)), "{error:?}");
+    assert!(matches!(error, EngineError::NoCluster { .. }), "{error:?}");
     assert!(!kept.root.path().join("home").exists(), "looking makes nothing");
 }
 

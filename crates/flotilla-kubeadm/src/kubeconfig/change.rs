@@ -88,13 +88,18 @@ pub(super) fn make_current(config: &Tree, name: &str) -> Result<Vec<Change>, Mal
     Ok(changes)
 }
 
-/// What it takes that nothing of that name is in the file.
-pub(super) fn remove(config: &Tree, name: &str) -> Result<Vec<Change>, Malformed> {
+/// What it takes that nothing of that name is in the file that the cluster has written.
+pub(super) fn remove(
+    config: &Tree,
+    name: &str,
+    wrote: impl Fn(&str, &Tree) -> bool,
+) -> Result<Vec<Change>, Malformed> {
     let mut changes = Vec::new();
     for list in LISTS {
-        changes.extend(named(items(config, list)?, name).map(|index| Change::Remove { list, index }));
+        let items = items(config, list)?;
+        let ours = named(items, name).filter(|index| wrote(list, &items[*index]));
+        changes.extend(ours.map(|index| Change::Remove { list, index }));
     }
-    changes.extend(deselect(config, name));
     Ok(changes)
 }
 
@@ -125,8 +130,9 @@ pub(super) fn has_any(config: &Tree, name: &str) -> bool {
     LISTS.iter().any(|list| items(config, list).is_ok_and(|items| named(items, name).next().is_some()))
 }
 
-pub(super) fn has_context(config: &Tree, name: &str) -> bool {
-    items(config, "contexts").is_ok_and(|items| named(items, name).next().is_some())
+/// The current context, if the file names one.
+pub(super) fn current(config: &Tree) -> Option<&str> {
+    config.get(CURRENT).and_then(Tree::as_str).filter(|name| !name.is_empty())
 }
 
 pub(super) fn is_current(config: &Tree, name: &str) -> bool {
@@ -158,7 +164,7 @@ pub(super) fn items<'a>(config: &'a Tree, list: &'static str) -> Result<&'a [Tre
     }
 }
 
-fn named<'a>(items: &'a [Tree], name: &'a str) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn named<'a>(items: &'a [Tree], name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_ours = move |item: &Tree| item.get("name").and_then(Tree::as_str) == Some(name);
     items.iter().enumerate().filter(move |(_, item)| is_ours(item)).map(|(index, _)| index)
 }
@@ -183,14 +189,17 @@ fn item(list: &str, there: Option<&Tree>, entry: &Entry) -> Tree {
             }
             *context.at("user") = entry.name.as_str().into();
         }
-        // Everything that could be added is another way to log in.
+        // Everything that could be added is another way to log in, but for extensions, which other programs read.
         _ => {
             // kubectl sorts: here the name comes first.
             item.at("name");
-            *item.at("user") = Tree::Map(vec![
+            let extensions = item.get("user").and_then(|user| user.get("extensions")).cloned();
+            let mut user = vec![
                 ("client-certificate-data".to_owned(), data(&entry.client_cert_pem)),
                 ("client-key-data".to_owned(), data(&entry.client_key_pem)),
-            ]);
+            ];
+            user.extend(extensions.map(|extensions| ("extensions".to_owned(), extensions)));
+            *item.at("user") = Tree::Map(user);
         }
     }
     *item.at("name") = entry.name.as_str().into();

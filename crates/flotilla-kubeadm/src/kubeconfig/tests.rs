@@ -1,9 +1,11 @@
-//! What goes in and what comes out. The file itself is in `files`, forms of text that are not kubectl's in `forms`,
-//! texts that nobody wrote in `properties`.
+//! What goes in and what comes out. The file itself is in `files`, several files in `several`, whose an item is in
+//! `ownership`, forms of text that are not kubectl's in `forms`, texts that nobody wrote in `properties`.
 
 mod files;
 mod forms;
+mod ownership;
 mod properties;
+mod several;
 
 use super::*;
 use insta::assert_snapshot;
@@ -65,21 +67,39 @@ fn with_file<T>(text: &str, act: impl FnOnce(&KubeconfigFile) -> T) -> (T, Strin
     (outcome, fs::read_to_string(&path).unwrap())
 }
 
+/// Puts an entry in that is not the current one.
+fn put_beside(file: &KubeconfigFile, entry: &Entry) -> Result<Changed, KubeconfigError> {
+    file.change(|config| change::put(config, entry, false).map_err(|source| file.malformed(source)))
+}
+
+/// Takes out all that has the name, whoever wrote it.
+fn take_out(file: &KubeconfigFile, name: &str) -> Result<Changed, KubeconfigError> {
+    file.change(|config| {
+        let changes = change::remove(config, name, |_, _| true).map_err(|source| file.malformed(source))?;
+        Ok(changes.into_iter().chain(change::deselect(config, name)).collect())
+    })
+}
+
+/// A file as all there is of a person's kubeconfig.
+fn alone(file: &KubeconfigFile) -> Kubeconfigs {
+    Kubeconfigs::of(Some(file.path().as_os_str()), Path::new("/home/ada"))
+}
+
 /// The text with the entry `demo` in it and current; a second time changes nothing.
 fn put(text: &str) -> String {
     let ((), text) = with_file(text, |file| {
-        assert_eq!(file.put(&entry("demo"), true).unwrap(), Changed::Yes);
+        assert_eq!(file.put(&entry("demo")).unwrap(), Changed::Yes);
         assert_eq!(file.state(&entry("demo")).unwrap(), State::Same { current: true });
-        assert_eq!(file.put(&entry("demo"), true).unwrap(), Changed::No);
+        assert_eq!(file.put(&entry("demo")).unwrap(), Changed::No);
     });
     text
 }
 
 fn remove(text: &str, name: &str) -> String {
     let ((), text) = with_file(text, |file| {
-        assert_eq!(file.remove(name).unwrap(), Changed::Yes);
+        assert_eq!(take_out(file, name).unwrap(), Changed::Yes);
         assert_eq!(file.state(&entry(name)).unwrap(), State::Absent);
-        assert_eq!(file.remove(name).unwrap(), Changed::No);
+        assert_eq!(take_out(file, name).unwrap(), Changed::No);
     });
     text
 }
@@ -88,8 +108,10 @@ fn remove(text: &str, name: &str) -> String {
 fn a_file_leads_to_a_cluster_whoever_the_user_is() {
     let other_user = Entry { client_cert_pem: b"ANOTHER".to_vec(), ..entry("demo") };
     let other_cluster = Entry { ca_pem: b"ANOTHER".to_vec(), ..entry("demo") };
+    let known = [Identity::of(&entry("demo"))];
     let (led, _) = with_file(&put(""), |file| {
-        [entry("demo"), other_user, other_cluster, entry("other")].map(|entry| file.leads_to(&entry).unwrap())
+        let entries = [entry("demo"), other_user, other_cluster, entry("other")];
+        entries.map(|entry| alone(file).leads_to(&entry, &known).unwrap())
     });
     assert_eq!(led, [true, true, false, false]);
 }
@@ -180,8 +202,8 @@ fn others_stay_as_they_are() {
 #[test]
 fn what_was_put_comes_out_again_without_a_trace() {
     let ((), text) = with_file(TWO, |file| {
-        file.put(&entry("demo"), false).unwrap();
-        file.remove("demo").unwrap();
+        put_beside(file, &entry("demo")).unwrap();
+        take_out(file, "demo").unwrap();
     });
     assert_eq!(text, TWO);
 }
@@ -247,11 +269,11 @@ fn the_last_is_removed_and_with_it_the_current_context() {
 fn one_in_the_middle_is_removed() {
     let ((), text) = with_file(TWO, |file| {
         for name in ["demo", "last"] {
-            file.put(&entry(name), false).unwrap();
+            put_beside(file, &entry(name)).unwrap();
         }
-        file.remove("demo").unwrap();
+        take_out(file, "demo").unwrap();
     });
-    let (_, without_the_middle) = with_file(TWO, |file| file.put(&entry("last"), false).unwrap());
+    let (_, without_the_middle) = with_file(TWO, |file| put_beside(file, &entry("last")).unwrap());
     assert_eq!(text, without_the_middle);
 }
 
@@ -362,7 +384,7 @@ fn a_namespace_is_set_if_the_entry_has_one() {
     let entry = Entry { namespace: Some("shop".to_owned()), ..entry("demo") };
     let (state, text) = with_file(&put(""), |file| {
         assert_eq!(file.state(&entry).unwrap(), State::Different);
-        file.put(&entry, false).unwrap();
+        put_beside(file, &entry).unwrap();
         file.state(&entry).unwrap()
     });
     assert_eq!(state, State::Same { current: true });

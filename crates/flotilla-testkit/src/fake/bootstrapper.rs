@@ -26,6 +26,7 @@ const SERVES: &str = "/var/lib/serves";
 const API: &str = "/run/api";
 const COMPLETE: &str = "/run/complete";
 const PAUSED: &str = "/run/paused";
+const CA: &[u8] = b"ca";
 
 /// A bootstrapper that refuses what a real one could not do either: to complete a cluster whose API is silent, to
 /// wait for one that is not complete.
@@ -392,10 +393,16 @@ impl Bootstrapper for FakeBootstrapper {
         call.end()?;
         Ok(made.then(|| ApiAccess {
             server: cluster.api_url(),
-            ca_pem: b"ca".to_vec(),
+            ca_pem: CA.to_vec(),
             client_cert_pem: b"certificate".to_vec(),
             client_key_pem: b"key".to_vec(),
         }))
+    }
+
+    /// As [`Self::access`] has it.
+    async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>> {
+        let made = machine.exec().get(ADMIN).await.is_ok_and(|file| file.is_some());
+        made.then(|| CA.to_vec())
     }
 
     async fn pause(&self, machine: &dyn Machine, _: Option<&[String]>) -> Result<usize, BootstrapError> {

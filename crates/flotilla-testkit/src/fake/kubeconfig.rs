@@ -1,10 +1,10 @@
 //! A kubeconfig that is a map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flotilla_engine::EngineError;
-use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig};
+use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig, Unpublished};
 use flotilla_spec::ClusterName;
 
 use super::Calls;
@@ -19,6 +19,9 @@ pub struct FakeKubeconfig {
 struct File {
     known: BTreeMap<ClusterName, ApiAccess>,
     current: Option<ClusterName>,
+    /// Names that somebody else has.
+    taken: BTreeSet<ClusterName>,
+    broken: bool,
 }
 
 impl FakeKubeconfig {
@@ -35,12 +38,23 @@ impl FakeKubeconfig {
         self.file().current.clone()
     }
 
+    /// Lets somebody else have a name.
+    pub fn take(&self, name: &ClusterName) {
+        self.file().taken.insert(name.clone());
+    }
+
+    /// Makes it unreadable and unwritable, for all calls that follow.
+    pub fn break_it(&self) {
+        self.file().broken = true;
+    }
+
     fn file(&self) -> MutexGuard<'_, File> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, line: &str, edit: impl FnOnce(&mut File)) -> Result<Changed, EngineError> {
         let call = self.calls.begin_now(line.to_owned())?;
+        self.readable()?;
         let changed = {
             let mut file = self.file();
             let before = file.clone();
@@ -52,19 +66,34 @@ impl FakeKubeconfig {
     }
 }
 
+impl FakeKubeconfig {
+    fn readable(&self) -> Result<(), EngineError> {
+        if self.file().broken {
+            Err(EngineError::Kubeconfig { source: "it is broken".into() })
+        } else {
+            Ok(())
+        }
+    }
+}
+
 impl Kubeconfig for FakeKubeconfig {
     fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
         self.calls.begin_now("kubeconfig has".to_owned())?.end()?;
+        self.readable()?;
         let file = self.file();
         Ok(file.known.get(name) == Some(access) && file.current.as_ref() == Some(name))
     }
 
     fn is_current(&self, name: &ClusterName) -> Result<bool, EngineError> {
         self.calls.begin_now("kubeconfig is-current".to_owned())?.end()?;
+        self.readable()?;
         Ok(self.file().current.as_ref() == Some(name))
     }
 
     fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, EngineError> {
+        if self.file().taken.contains(name) {
+            return Err(EngineError::Kubeconfig { source: format!("somebody else has {name}").into() });
+        }
         self.change("kubeconfig put", |file| {
             file.known.insert(name.clone(), access.clone());
             file.current = Some(name.clone());
@@ -77,10 +106,12 @@ impl Kubeconfig for FakeKubeconfig {
         })
     }
 
-    fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        self.change("kubeconfig remove", |file| {
+    fn remove(&self, name: &ClusterName, _: &[Vec<u8>]) -> Result<Unpublished, EngineError> {
+        let changed = self.change("kubeconfig remove", |file| {
             file.known.remove(name);
             file.current.take_if(|current| current == name);
-        })
+        })?;
+        let left = self.file().taken.contains(name).then(|| format!("somebody else has {name}"));
+        Ok(Unpublished { changed, left })
     }
 }

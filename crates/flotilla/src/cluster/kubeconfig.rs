@@ -1,11 +1,17 @@
 //! The person's kubeconfig, and the cluster's own one beside its state.
+//!
+//! The cluster's own file is also the proof of what the cluster has written: it has the certificate authority by which its
+//! entries in the person's file are known.
 
+use std::io;
 use std::path::PathBuf;
 
 use flotilla_engine::EngineError;
-use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig};
+use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig, Unpublished};
 use flotilla_engine::store::ClusterStore;
-use flotilla_kubeadm::kubeconfig::{self, Entry, KubeconfigError, KubeconfigFile, State};
+use flotilla_kubeadm::kubeconfig::{
+    self, Entry, Identity, KubeconfigError, KubeconfigFile, Kubeconfigs, State,
+};
 use flotilla_spec::ClusterName;
 
 use crate::settings::Settings;
@@ -23,10 +29,8 @@ impl PersonalKubeconfig {
     }
 
     /// The file in which the cluster is, or would be.
-    pub(crate) fn file(&self, name: &ClusterName) -> KubeconfigFile {
-        let path =
-            kubeconfig::target(self.settings.kubeconfig.as_deref(), &self.settings.user_home, name.as_ref());
-        KubeconfigFile::open(path).owned_by(self.settings.owner)
+    pub(crate) fn path(&self, name: &ClusterName) -> PathBuf {
+        self.files().path_of(name.as_ref()).to_owned()
     }
 
     /// The file of `flotilla kubectl`: it has this cluster and no other.
@@ -34,40 +38,87 @@ impl PersonalKubeconfig {
         self.store.folder(name).join("kubeconfig")
     }
 
-    /// What the person's file has of the cluster.
+    /// What the person's files have of the cluster.
     pub(crate) fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, EngineError> {
-        self.file(name).state(&entry(name, access)).map_err(failed)
+        let entry = entry(name, access);
+        self.files().state(&entry, &self.known(&entry)).map_err(failed)
     }
 
-    /// Whether it leads to the cluster, with the credentials of whichever control plane.
+    /// Whether they lead to the cluster, with the credentials of whichever control plane.
     pub(crate) fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
-        self.file(name).leads_to(&entry(name, access)).map_err(failed)
+        let entry = entry(name, access);
+        self.files().leads_to(&entry, &self.known(&entry)).map_err(failed)
+    }
+
+    /// Why the cluster cannot be put into them: somebody else has its name there, or a file cannot be read.
+    pub(crate) fn refusal(&self, name: &ClusterName) -> Option<KubeconfigError> {
+        let known: Vec<_> = self.written(name).into_iter().collect();
+        self.files().taken(name.as_ref(), &known).unwrap_or_else(Some)
+    }
+
+    fn files(&self) -> Kubeconfigs {
+        let files = Kubeconfigs::of(self.settings.kubeconfig.as_deref(), &self.settings.user_home);
+        files.owned_by(self.settings.owner)
+    }
+
+    fn own(&self, name: &ClusterName) -> KubeconfigFile {
+        KubeconfigFile::open(self.own_path(name))
+    }
+
+    /// What the cluster was when it was last published. A file of ours that is damaged proves nothing.
+    fn written(&self, name: &ClusterName) -> Option<Identity> {
+        self.own(name).identity(name.as_ref()).ok().flatten()
+    }
+
+    /// What the cluster is now, and was before.
+    fn known(&self, entry: &Entry) -> Vec<Identity> {
+        let before = entry.name.parse().ok().and_then(|name| self.written(&name));
+        std::iter::once(Identity::of(entry)).chain(before).collect()
+    }
+
+    /// Ours alone: a damaged one is written again.
+    fn put_own(&self, name: &ClusterName, entry: &Entry) -> Result<Changed, EngineError> {
+        let own = self.own(name);
+        let io = |source| EngineError::Io { action: "write", path: self.own_path(name), source };
+        if own.state(entry).is_err() {
+            std::fs::remove_file(own.path()).map_err(io)?;
+        }
+        own.put(entry).map(changed).map_err(|error| io(io::Error::other(error)))
     }
 }
 
 impl Kubeconfig for PersonalKubeconfig {
     fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
-        let own = KubeconfigFile::open(self.own_path(name)).state(&entry(name, access)).map_err(failed)?;
         let same = State::Same { current: true };
-        Ok(own == same && self.state(name, access)? == same)
+        let own = self.own(name).state(&entry(name, access));
+        Ok(own.is_ok_and(|own| own == same) && self.state(name, access)? == same)
     }
 
     fn is_current(&self, name: &ClusterName) -> Result<bool, EngineError> {
-        self.file(name).is_current(name.as_ref()).map_err(failed)
+        let known: Vec<_> = self.written(name).into_iter().collect();
+        self.files().is_current(name.as_ref(), &known).map_err(failed)
     }
 
     fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, EngineError> {
         let entry = entry(name, access);
-        KubeconfigFile::open(self.own_path(name)).put(&entry, true).map_err(failed)?;
-        self.file(name).put(&entry, true).map(changed).map_err(failed)
+        // First, and ours in any case: killed in between, what the cluster was before is still known.
+        let put = self.files().put(&entry, &self.known(&entry)).map(changed).map_err(failed);
+        let own = self.put_own(name, &entry)?;
+        Ok(put?.or(own))
     }
 
     fn deselect(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        self.file(name).deselect(name.as_ref()).map(changed).map_err(failed)
+        let known: Vec<_> = self.written(name).into_iter().collect();
+        self.files().deselect(name.as_ref(), &known).map(changed).map_err(failed)
     }
 
-    fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        self.file(name).remove(name.as_ref()).map(changed).map_err(failed)
+    fn remove(&self, name: &ClusterName, authorities: &[Vec<u8>]) -> Result<Unpublished, EngineError> {
+        let of_machines = authorities.iter().cloned().map(Identity::of_authority);
+        let known: Vec<_> = self.written(name).into_iter().chain(of_machines).collect();
+        let files = self.files();
+        let changed = changed(files.remove(name.as_ref(), &known).map_err(failed)?);
+        let left = files.taken(name.as_ref(), &known).map_err(failed)?;
+        Ok(Unpublished { changed, left: left.map(|left| left.to_string()) })
     }
 }
 

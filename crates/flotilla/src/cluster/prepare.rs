@@ -4,6 +4,7 @@
 use flotilla_bundle::{BundleError, Hold, Prospect, Shelf};
 use flotilla_engine::port::{Finding, Refusal, Severity};
 use flotilla_engine::{Cluster, Code, EngineError, Event, Explain};
+use flotilla_kubeadm::kubeconfig::KubeconfigError;
 use flotilla_spec::error::{SpecError, Wish};
 use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
@@ -140,6 +141,22 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
         SpecError::Unmet { wish, why: finding.text, cure: finding.cure, code }
     }));
     Ok(problems)
+}
+
+/// Why a new cluster cannot have its name: somebody else has it in the person's kubeconfig. That a file cannot be read is
+/// no reason.
+pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
+    let KubeconfigError::Taken { path, what, name } = cx.kubeconfig().refusal(&cx.name)? else { return None };
+    let file = path.display();
+    Some(SpecError::Unmet {
+        wish: Wish { node: None, key: "name", item: None },
+        why: format!("the name {name} is taken: {file} has a {what} {name} already"),
+        cure: format!(
+            "choose another name with -p, rename cluster, user and context {name} in {file}, or set KUBECONFIG to \
+             another file"
+        ),
+        code: ("HOST_KUBECONFIG_TAKEN", 31),
+    })
 }
 
 /// Tells all that is wrong, each with its place in the file that asked for it.

@@ -1,5 +1,7 @@
 //! `flotilla delete`
 
+use flotilla_engine::Explain;
+use flotilla_engine::port::Changed;
 use flotilla_spec::ClusterName;
 use serde_json::json;
 
@@ -10,22 +12,36 @@ use crate::failure::Failure;
 pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
     cx.require_root()?;
     cx.heed_signals()?;
-    let names = if args.all { cx.store.names()? } else { vec![cx.name.clone()] };
+    if !args.all {
+        let deleted = delete(cx, &cx.name, args)?;
+        if !deleted.is_yes() {
+            suggest_others(cx);
+        }
+        return Ok(());
+    }
+    let names = cx.store.names()?;
     if names.is_empty() {
         cx.screen.result(&json!({"deleted": false}), || "there is no cluster to delete".into());
     }
-    for name in names {
-        delete(cx, &name, args)?;
-    }
-    Ok(())
+    cx.each(names, "deleted", |name| delete(cx, name, args).map(drop))
 }
 
 /// Without a look at its state, which may be damaged or gone: the name is enough.
-fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<(), Failure> {
+fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<Changed, Failure> {
     let _lock = cx.lock(name, "flotilla delete", args.lock)?;
-    let deleted = cx.wait(cx.engine().delete(name))?.is_yes();
-    cx.screen.result(&json!({"name": name.as_ref(), "deleted": deleted}), || {
-        if deleted { format!("{name} is deleted") } else { format!("there was no cluster {name}") }
+    let deleted = cx.wait(cx.engine().delete(name))?;
+    cx.screen.result(&json!({"name": name.as_ref(), "deleted": deleted.is_yes()}), || match deleted {
+        Changed::Yes => format!("{name} is deleted"),
+        Changed::No => format!("there is no cluster {name}: nothing was deleted"),
     });
-    Ok(())
+    Ok(deleted)
+}
+
+/// For a person who has mistyped the name: that the cluster does not exist is no failure, as with minikube.
+fn suggest_others(cx: &Cx) {
+    if cx.store.names().is_ok_and(|names| !names.is_empty()) {
+        for hint in cx.store.no_cluster(&cx.name).hints() {
+            cx.screen.hint(&hint);
+        }
+    }
 }

@@ -131,7 +131,9 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
                 _ => cni,
             };
             // Others may have taken something while the bundle was built.
-            prepare::refuse(prepare::host_problems(cx, &cluster)?, asked.file())?;
+            let mut problems = prepare::host_problems(cx, &cluster)?;
+            problems.extend(prepare::name_problem(cx));
+            prepare::refuse(problems, asked.file())?;
             cx.store.save(&cluster)?;
             Ok(cluster)
         });
@@ -175,6 +177,7 @@ fn check_host(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, how: &How) -> Result<(
 pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let mut problems = spec.network.taken(&cx.subnets_in_use()?.taken);
+    problems.extend(prepare::name_problem(cx));
     problems.extend(prepare::version_problem(&shelf, spec)?);
     problems.extend(prepare::bundle_problems(&shelf, spec, spec.nodes.iter())?);
     match with_ranges(cx, spec.clone(), String::new())? {

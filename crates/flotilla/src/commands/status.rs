@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flotilla_engine::cluster::API_PORT;
 use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::{Cmd, ExecError, KubernetesState, Machine, Power};
+use flotilla_engine::port::{ApiAccess, Cmd, ExecError, KubernetesState, Machine, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
 use flotilla_kubeadm::kubeconfig::State;
 use flotilla_spec::{Role, WantedPower};
@@ -49,6 +49,9 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
             status.show(&cx.name, &certificates, Timestamp::now());
         }
         nodes.push(status);
+    }
+    if nodes.iter().any(NodeStatus::is_misconfigured) {
+        warn_of_kubeconfig(cx);
     }
     // The only one that does not run cannot be asked, and would be waited for.
     let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);
@@ -97,6 +100,7 @@ fn status_of(
     let mut status = NodeStatus::stopped(node, is_primary);
     let Some(machine) = machine else { return Ok(status) };
     status.host = "Running";
+    status.pid = machine.pid();
     let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]).within(LIMIT);
     if !is_control_plane {
         let kubelet = cx.wait(machine.exec().run(kubelet));
@@ -126,16 +130,33 @@ fn status_of(
         KubernetesState::Partial | KubernetesState::Complete => "Running",
     };
     let is_configured = match access? {
-        Some(access) if cluster.spec.control_planes().count() > 1 => {
-            cx.kubeconfig().leads_to(cluster.name(), &access)?
-        }
-        Some(access) => {
-            matches!(cx.kubeconfig().state(cluster.name(), &access)?, State::Same { .. })
-        }
+        Some(access) => is_configured(cx, cluster, &access),
         None => false,
     };
     status.kubeconfig = if is_configured { "Configured" } else { "Misconfigured" };
     Ok(status)
+}
+
+/// A file that cannot be read leads nowhere.
+fn is_configured(cx: &Cx, cluster: &Cluster, access: &ApiAccess) -> bool {
+    let name = cluster.name();
+    if cluster.spec.control_planes().count() > 1 {
+        return cx.kubeconfig().leads_to(name, access).unwrap_or(false);
+    }
+    cx.kubeconfig().state(name, access).is_ok_and(|state| matches!(state, State::Same { .. }))
+}
+
+/// Says why, and what helps.
+fn warn_of_kubeconfig(cx: &Cx) {
+    let text = match cx.kubeconfig().refusal(&cx.name) {
+        Some(refusal) => Failure::chain_of(&refusal).join(": "),
+        None => format!("{} does not lead to {}", cx.kubeconfig().path(&cx.name).display(), cx.name),
+    };
+    let cure = match cx.kubeconfig().refusal(&cx.name) {
+        Some(_) => "fix that, then run `flotilla update-context`",
+        None => "`flotilla update-context` repairs it",
+    };
+    cx.screen.warning(&text, cure);
 }
 
 /// Asks a control plane's own API server whether it lives, as keepalived does.

@@ -11,18 +11,20 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), Failure> {
     cx.require_root()?;
-    let names = if args.all { cx.store.names()? } else { vec![cx.name.clone()] };
     if !args.all {
+        // Before the lock, which would make a folder.
         cx.store.get(&cx.name)?;
+        cx.heed_signals()?;
+        return stop(cx, &cx.name, args);
     }
+    let mut names = cx.store.names()?;
+    // What was never saved has nothing to stop.
+    names.retain(|name| !matches!(cx.store.load(name), Ok(None)));
     if names.is_empty() {
         cx.screen.result(&json!({"changed": false}), || "there is no cluster to stop".into());
     }
     cx.heed_signals()?;
-    for name in names {
-        stop(cx, &name, args)?;
-    }
-    Ok(())
+    cx.each(names, "stopped", |name| stop(cx, name, args))
 }
 
 fn stop(cx: &Cx, name: &ClusterName, args: &StopArgs) -> Result<(), Failure> {

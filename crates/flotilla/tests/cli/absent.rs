@@ -85,7 +85,7 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
     assert_snapshot!(home.run(["delete", "-p", "nowhere"]), @"
     status: 0
     ----- stdout -----
-    there was no cluster nowhere
+    there is no cluster nowhere: nothing was deleted
     ----- stderr -----
     3 steps, about 1 s
     [1/3] taking nowhere out of your kubeconfig: nothing to do

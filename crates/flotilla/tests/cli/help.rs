@@ -3,10 +3,15 @@ use insta::assert_snapshot;
 use super::home;
 
 /// Every command, as it is typed.
-const COMMANDS: [&[&str]; 49] = [
+const COMMANDS: [&[&str]; 54] = [
     &[],
     &["start"],
     &["status"],
+    &["list"],
+    &["profile"],
+    &["profile", "list"],
+    &["get"],
+    &["get", "clusters"],
     &["stop"],
     &["delete"],
     &["apply"],
@@ -124,6 +129,7 @@ fn without_arguments_there_is_help() {
     Commands:
       start           Start a cluster: make it, power it on, or find that it runs
       status          Show what runs
+      list            List the clusters of this host [alias: ls]
       stop            Stop a cluster; it keeps everything it holds
       delete          Delete a cluster with all it holds
       apply           Make a cluster as its file says, while it runs
@@ -133,6 +139,8 @@ fn without_arguments_there_is_help() {
       pause           Freeze Kubernetes; pods of your own go on
       unpause         Thaw what `pause` froze
       node            Manage the nodes of a cluster, while it runs
+      profile         List clusters as minikube does
+      get             List clusters as kind does
       etcd            Show, save and restore what the cluster's API holds
       recover         Rebuild etcd after permanent loss of quorum
       kubectl         Run the cluster's own kubectl against it

@@ -46,7 +46,7 @@ fn nodes_are_listed_with_what_each_has() {
     demo-m02  10.213.77.3  worker  Stopped  v1.36.4  1  2Gi  10.254.1.0/24  disk=ssd  dedicated=batch:NoSchedule  8080:30080
     big  10.213.77.4  worker  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.2.0/24
     ");
-    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4","Wanted":"Stopped"}"#);
+    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PID":null,"PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4","Wanted":"Stopped"}"#);
 }
 
 /// A list without what this host has, which differs from host to host, and so does how wide its columns are.
@@ -121,7 +121,10 @@ fn a_node_has_a_short_and_a_full_name_and_may_be_named_by_a_flag() {
         assert!(status == 3 && text.starts_with(&told), "{text}");
     }
     let missing = home.run(["-p", "demo", "node", "ip", "m07"]);
-    assert_eq!(missing.stderr, "error[GUEST_NODE_NOT_FOUND]: cluster demo has no node m07\n");
+    assert_eq!(
+        missing.stderr,
+        "error[GUEST_NODE_NOT_FOUND]: cluster demo has no node m07\nhint: existing nodes: demo, demo-m02, big\n"
+    );
     // Only one of both.
     assert_eq!(home.run(["-p", "demo", "node", "ip", "m02", "-n", "big"]).status, 14);
 }

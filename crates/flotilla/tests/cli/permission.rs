@@ -124,3 +124,21 @@ fn what_sudo_made_can_be_listed_without_it() {
     assert_eq!(refused.status, 37, "{refused}");
     assert!(refused.stderr.contains("sudo --preserve-env=PATH,HOME,FLOTILLA_HOME"), "{refused}");
 }
+
+#[test]
+fn clusters_are_listed_where_the_state_can_be_read() {
+    let nobody = Nobody::new();
+    assert_eq!(nobody.run(&["list", "-o", "json"]).success().json(), serde_json::json!([]));
+    if !flotilla_testkit::is_root() {
+        return;
+    }
+    let clusters = nobody.home.state().join("clusters");
+    fs::create_dir_all(&clusters).unwrap();
+    fs::set_permissions(nobody.home.state(), Permissions::from_mode(0o700)).unwrap();
+    let ran = nobody.run(&["list"]);
+    assert!(ran.status == 37 && ran.stderr.contains("hint: run it with `sudo"), "{ran}");
+    for folder in [nobody.home.state(), clusters] {
+        chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    drop(nobody.run(&["list"]).success());
+}

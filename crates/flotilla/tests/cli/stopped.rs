@@ -81,7 +81,8 @@ fn status_says_so_in_every_form() {
       "VirtualIP": false,
       "Taints": "",
       "CertificatesExpire": null,
-      "AuthoritiesExpire": null
+      "AuthoritiesExpire": null,
+      "PID": null
     }
     ----- stderr -----
     "#);
@@ -100,7 +101,7 @@ fn status_says_so_in_every_form() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .AuthoritiesExpire, .CertificatesExpire, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .Primary, .Taints, .VirtualIP, .Worker
+    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .AuthoritiesExpire, .CertificatesExpire, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .PID, .Primary, .Taints, .VirtualIP, .Worker
     "#);
 }
 
@@ -127,6 +128,7 @@ fn its_address_is_known() {
     ----- stdout -----
     ----- stderr -----
     error[GUEST_NODE_NOT_FOUND]: cluster demo has no node m07
+    hint: existing nodes: demo
     ");
 }
 

@@ -63,6 +63,7 @@ fn a_plain_cluster_does_all_that_people_do_with_one() {
         ("the host's kernel settings are out of reach", node::the_hosts_kernel_settings_are_out_of_reach),
         ("the status is told in every shape", life::the_status_is_told_in_every_shape),
         ("a broken kubeconfig is repaired", kubeconfig::a_broken_entry_is_repaired),
+        ("an entry of others stays", kubeconfig::somebody_elses_entry_of_its_name_stays),
         ("a second start changes nothing", life::a_second_start_changes_nothing),
         ("paused, pods go on and the API stands still", pause::pods_go_on_and_the_api_stands_still),
         ("a start wakes a paused cluster", pause::a_start_wakes_a_paused_cluster),

@@ -26,50 +26,11 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn the_variable_names_the_first_file_that_is_there_or_the_last() {
-    let dir = tempfile::tempdir().unwrap();
-    let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
-    let variable = format!(":{}:{}::{}:", a.display(), b.display(), c.display());
-    let target = |name| target(Some(OsStr::new(&variable)), Path::new("/home/ada"), name);
-    assert_eq!(target("demo"), c);
-    fs::write(&b, "").unwrap();
-    fs::write(&c, put("")).unwrap();
-    assert_eq!(target("other"), b);
-    assert_eq!(target("demo"), c);
-    fs::write(&a, "[not yaml").unwrap();
-    assert_eq!(target("other"), a);
-    assert_eq!(target("demo"), c);
-}
-
-#[test]
-fn without_the_variable_it_is_the_one_at_home() {
-    for variable in [None, Some(OsStr::new("")), Some(OsStr::new(":"))] {
-        let path = target(variable, Path::new("/home/ada"), "demo");
-        assert_eq!(path, Path::new("/home/ada/.kube/config"));
-    }
-}
-
-#[test]
-fn a_context_is_selected_and_deselected_wherever_its_entry_is() {
-    let (selected, text) = with_file(TWO, |file| {
-        assert_eq!(file.deselect("demo").unwrap(), Changed::No);
-        assert_eq!(file.make_current("demo").unwrap(), Changed::Yes);
-        assert!(file.is_current("demo").unwrap());
-        let selected = fs::read_to_string(file.path()).unwrap();
-        assert_eq!(file.deselect("demo").unwrap(), Changed::Yes);
-        assert!(!file.is_current("demo").unwrap());
-        selected
-    });
-    assert_eq!(selected, TWO.replace("current-context: two", "current-context: demo"));
-    assert_eq!(text, TWO.replace("current-context: two", "current-context: \"\""));
-}
-
-#[test]
 fn a_new_file_is_for_its_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("home/.kube/config");
     let owner = is_root().then_some((1234, 4321));
-    KubeconfigFile::open(&path).owned_by(owner).put(&entry("demo"), true).unwrap();
+    KubeconfigFile::open(&path).owned_by(owner).put(&entry("demo")).unwrap();
     assert_eq!(mode(&path), 0o600);
     for folder in ["home", "home/.kube"] {
         assert_eq!(mode(&dir.path().join(folder)), 0o700);
@@ -93,7 +54,7 @@ fn a_file_that_is_there_keeps_its_owner_and_is_for_nobody_else() {
         chown(&path, Some(1234), Some(4321)).unwrap();
     }
     let before = fs::metadata(&path).unwrap();
-    KubeconfigFile::open(&path).owned_by(Some((1, 1))).put(&entry("demo"), true).unwrap();
+    KubeconfigFile::open(&path).owned_by(Some((1, 1))).put(&entry("demo")).unwrap();
     let after = fs::metadata(&path).unwrap();
     assert_eq!((after.mode() & 0o777, after.uid(), after.gid()), (0o600, before.uid(), before.gid()));
 }
@@ -107,24 +68,30 @@ fn links_are_followed_also_to_what_is_not_there_yet() {
     symlink("dotfiles/middle", &link).unwrap();
     symlink("kube/real", &middle).unwrap();
     for name in ["demo", "second"] {
-        KubeconfigFile::open(&link).put(&entry(name), true).unwrap();
+        KubeconfigFile::open(&link).put(&entry(name)).unwrap();
     }
     assert!(link.is_symlink() && middle.is_symlink() && !real.is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("current-context: second"));
 }
 
 #[test]
-fn devices_are_refused() {
+fn devices_are_not_written_and_the_null_device_is_an_empty_file() {
     let null = KubeconfigFile::open("/dev/null");
-    let error = null.put(&entry("demo"), true).unwrap_err();
+    assert_eq!(null.state(&entry("demo")).unwrap(), State::Absent);
+    assert_eq!(alone(&null).remove("demo", &[]).unwrap(), Changed::No);
+    let error = null.put(&entry("demo")).unwrap_err();
     assert_eq!(error.to_string(), "/dev/null is not a regular file");
+    let error = KubeconfigFile::open("/dev/zero").state(&entry("demo")).unwrap_err();
+    assert_eq!(error.to_string(), "/dev/zero is not a regular file");
 }
 
 #[test]
 fn nothing_is_made_to_remove_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let file = KubeconfigFile::open(dir.path().join(".kube/config"));
-    assert_eq!(file.remove("demo").unwrap(), Changed::No);
+    let known = [Identity::of(&entry("demo"))];
+    assert_eq!(alone(&file).remove("demo", &known).unwrap(), Changed::No);
+    assert_eq!(alone(&file).deselect("demo", &known).unwrap(), Changed::No);
     assert_eq!(file.state(&entry("demo")).unwrap(), State::Absent);
     assert!(names(dir.path()).is_empty());
 }
@@ -134,8 +101,8 @@ fn a_file_that_we_made_stays_as_an_empty_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
     let file = KubeconfigFile::open(&path);
-    file.put(&entry("demo"), true).unwrap();
-    file.remove("demo").unwrap();
+    file.put(&entry("demo")).unwrap();
+    alone(&file).remove("demo", &[Identity::of(&entry("demo"))]).unwrap();
     assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
     apiVersion: v1
     kind: Config
@@ -153,7 +120,7 @@ fn all_that_is_put_at_the_same_time_survives() {
     let entries: Vec<Entry> = (0..8).map(|number| entry(&format!("demo-{number}"))).collect();
     thread::scope(|scope| {
         for entry in &entries {
-            scope.spawn(|| file.put(entry, true).unwrap());
+            scope.spawn(|| file.put(entry).unwrap());
         }
     });
     for entry in &entries {

@@ -4,7 +4,7 @@ use super::*;
 
 fn put_error(text: &str) -> String {
     let (error, after) = with_file(text, |file| {
-        let error = file.put(&entry("demo"), true).unwrap_err();
+        let error = file.put(&entry("demo")).unwrap_err();
         let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
         format!("{error}{cause}").replace(&*file.path().to_string_lossy(), "FILE")
     });
@@ -105,7 +105,7 @@ current-context: 'it''s # other'  # \"this\"
 fn names_that_yaml_would_take_for_something_else_are_quoted() {
     for name in ["yes", "1234", "0x1f", "null", "1e3"] {
         let (state, text) = with_file("", |file| {
-            file.put(&entry(name), true).unwrap();
+            file.put(&entry(name)).unwrap();
             file.state(&entry(name)).unwrap()
         });
         assert_eq!(state, State::Same { current: true });
@@ -234,7 +234,7 @@ clusters:
 #[test]
 fn long_values_are_not_folded() {
     let entry = Entry { ca_pem: vec![b'x'; 3000], ..entry("demo") };
-    let (_, text) = with_file("", |file| file.put(&entry, true).unwrap());
+    let (_, text) = with_file("", |file| file.put(&entry).unwrap());
     let line = text.lines().find(|line| line.contains("certificate-authority-data: eHh4")).unwrap();
     assert_eq!(line.trim_start().len(), "certificate-authority-data: ".len() + 4000);
 }

@@ -57,6 +57,12 @@ fn changed(text: &str, plan: impl Fn(&Tree) -> Result<Vec<Change>, Malformed>) -
     edit::edit(text, &documents, &plan(&documents[0]).ok()?)
 }
 
+/// What takes all of that name out, with the current context.
+fn remove_n0(config: &Tree) -> Result<Vec<Change>, Malformed> {
+    let changes = change::remove(config, "n0", |_, _| true)?;
+    Ok(changes.into_iter().chain(change::deselect(config, "n0")).collect())
+}
+
 /// Whether `part` is `whole` with lines left out.
 fn is_subsequence(part: &str, whole: &str) -> bool {
     let mut lines = whole.lines();
@@ -73,7 +79,7 @@ proptest! {
         let put = changed(&text, |config| change::put(config, &entry("demo"), false)).unwrap();
         let others = without_lines(&text, |line| line.contains(": []"));
         prop_assert!(is_subsequence(&others, &put), "{}", put);
-        let after = changed(&put, |config| change::remove(config, "demo")).unwrap();
+        let after = changed(&put, |config| change::remove(config, "demo", |_, _| true)).unwrap();
         // A key that was missing stays, with an empty list.
         let missing = change::LISTS.iter().filter(|list| !text.contains(*list));
         let expected = missing.fold(text.clone(), |text, list| format!("{text}{list}: []\n"));
@@ -82,7 +88,7 @@ proptest! {
 
     #[test]
     fn removing_leaves_the_lines_of_others(text in config()) {
-        let after = changed(&text, |config| change::remove(config, "n0")).unwrap();
+        let after = changed(&text, remove_n0).unwrap();
         let others = without_lines(&after, |line| line.contains(": []") || line.contains("current-context"));
         prop_assert!(is_subsequence(&others, &text), "{}", after);
     }

@@ -41,7 +41,7 @@ impl Status {
     pub(crate) fn ask(cx: &Cx, speakers: &[ControlPlane]) -> Result<Self, Failure> {
         let asked =
             speakers.iter().map(async |speaker| etcd::status(speaker.machine.as_ref()).await.map(Self));
-        let none = || EngineError::NoCluster(cx.name.clone());
+        let none = || cx.store.no_cluster(&cx.name);
         let failed = |failure: Option<_>| Failure::from(failure.map_or_else(none, EngineError::from));
         cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)
     }

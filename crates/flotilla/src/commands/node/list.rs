@@ -33,6 +33,9 @@ struct Row {
     taints: String,
     mounts: String,
     ports: String,
+    /// The node's PID 1, as the host numbers it: the node ends with it.
+    #[serde(rename = "PID")]
+    pid: Option<u32>,
 }
 
 /// From the state and the machines alone: it answers also while the API does not.
@@ -61,6 +64,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
             taints: listed(&node.spec.taints),
             mounts: listed(&node.spec.mounts),
             ports: listed(&node.spec.ports),
+            pid: machines.get(&node.spec.name).and_then(|machine| machine.pid()),
             name: node.spec.name.to_string(),
         })
         .collect();

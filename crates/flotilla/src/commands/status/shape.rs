@@ -39,6 +39,9 @@ pub(super) struct NodeStatus {
     /// Lines about certificates that expire soon.
     #[serde(skip)]
     notices: Vec<String>,
+    /// The node's PID 1, as the host numbers it: the node ends with it.
+    #[serde(rename = "PID")]
+    pub(super) pid: Option<u32>,
 }
 
 /// What a worker has no say in.
@@ -63,6 +66,7 @@ impl NodeStatus {
             certificates_expire: None,
             authorities_expire: None,
             notices: Vec::new(),
+            pid: None,
         }
     }
 
@@ -81,6 +85,11 @@ impl NodeStatus {
         let kubernetes = well(self.kubelet, &["Running"]) && well(self.api_server, &["Running"]);
         let kubeconfig = well(self.kubeconfig, &["Configured"]);
         u8::from(!host) | u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
+    }
+
+    /// Whether it runs and the person's kubeconfig does not lead to it.
+    pub(super) fn is_misconfigured(&self) -> bool {
+        self.kubeconfig == "Misconfigured"
     }
 
     /// Whether its API server runs.
@@ -241,7 +250,7 @@ mod tests {
         apiserver: Running
         kubeconfig: Configured
         ");
-        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule","CertificatesExpire":null,"AuthoritiesExpire":null}"#);
+        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule","CertificatesExpire":null,"AuthoritiesExpire":null,"PID":null}"#);
     }
 
     #[test]

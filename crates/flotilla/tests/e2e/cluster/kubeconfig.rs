@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::Value;
+
 use super::life::status;
 use crate::lab::Cluster;
 
@@ -43,6 +45,32 @@ pub(super) fn a_broken_entry_is_repaired(cluster: &Cluster) {
     cluster.succeed(&["update-context"]);
     assert_eq!(text(cluster), good, "the file is not as it was");
     assert_eq!(status(cluster).0, 0);
+}
+
+/// An entry of the cluster's name that somebody else wrote: nothing touches it, and the cluster does without.
+pub(super) fn somebody_elses_entry_of_its_name_stays(cluster: &Cluster) {
+    let good = text(cluster);
+    let name = &cluster.name;
+    let theirs = FOREIGN.replace("zebra", name);
+    fs::write(cluster.kubeconfig(), &theirs).unwrap();
+    let (code, told) = status(cluster);
+    assert_eq!((code, told["Kubeconfig"].as_str()), (4, Some("Misconfigured")), "{told}");
+    let started = cluster.run(&["start"]);
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(started.status.success(), "{said}");
+    assert!(said.contains(&format!("has a cluster {name} that this cluster did not write")), "{said}");
+    assert_eq!(cluster.run(&["update-context"]).status.code(), Some(38));
+    assert_eq!(text(cluster), theirs, "what somebody else wrote has changed");
+    // A bad line stops nothing either.
+    fs::write(cluster.kubeconfig(), "clusters: [\n").unwrap();
+    cluster.succeed(&["start"]);
+    assert_eq!(status(cluster).0, 4);
+    assert_eq!(text(cluster), "clusters: [\n");
+    fs::write(cluster.kubeconfig(), &good).unwrap();
+    assert_eq!(status(cluster).0, 0);
+    let list: Value = serde_json::from_str(&cluster.succeed(&["list", "-o", "json"])).unwrap();
+    let this = list.as_array().into_iter().flatten().find(|one| one["name"] == name.as_str()).unwrap();
+    assert_eq!((&this["status"], &this["current"]), (&"Running".into(), &true.into()), "{list}");
 }
 
 pub(super) fn deleted_only_the_others_are_left(cluster: &Cluster) {

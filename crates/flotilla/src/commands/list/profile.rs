@@ -1,0 +1,140 @@
+//! Clusters in minikube's shape: the table and the JSON of `minikube profile list`.
+
+use flotilla_engine::Cluster;
+use flotilla_engine::cluster::API_PORT;
+use flotilla_spec::Role;
+use serde_json::{Value, json};
+
+use super::{find, is_current, power_of, tell};
+use crate::args::{ProfileListArgs, ProfileListOutput};
+use crate::cluster::Cx;
+use crate::failure::Failure;
+use crate::screen::bordered_table;
+
+/// A cluster that can be read.
+struct Profile {
+    cluster: Cluster,
+    status: &'static str,
+    current: bool,
+}
+
+pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), Failure> {
+    let found = find(cx)?;
+    let mut valid = Vec::new();
+    let mut invalid = Vec::new();
+    for one in &found {
+        match &one.state {
+            Ok(cluster) => valid.push(Profile {
+                status: if args.light { "Skipped" } else { power_of(cx, cluster).1 },
+                current: is_current(cx, &one.name),
+                cluster: cluster.clone(),
+            }),
+            Err(error) => {
+                let why = Failure::chain_of(error).join(": ");
+                invalid.push(json!({"Name": one.name.as_ref(), "Status": "Invalid", "Error": why}));
+            }
+        }
+    }
+    match args.output {
+        ProfileListOutput::Json => {
+            let valid: Vec<_> = valid.iter().map(|profile| profile.json(cx)).collect();
+            cx.screen.json(&json!({"invalid": invalid, "valid": valid}));
+        }
+        ProfileListOutput::Table if !valid.is_empty() => {
+            let heading = if args.detailed { HEADING.to_vec() } else { without_port(HEADING.to_vec()) };
+            let rows = valid.iter().map(|profile| {
+                let cells = profile.cells(cx);
+                if args.detailed { cells } else { without_port(cells) }
+            });
+            cx.screen.line(&bordered_table(&heading, rows));
+        }
+        ProfileListOutput::Table => {}
+    }
+    tell(cx, &found);
+    Ok(())
+}
+
+const HEADING: [&str; 10] = [
+    "Profile",
+    "Driver",
+    "Runtime",
+    "IP",
+    "Port",
+    "Version",
+    "Status",
+    "Nodes",
+    "Active Profile",
+    "Active Kubecontext",
+];
+/// A column for `--detailed` only.
+const PORT: usize = 4;
+
+fn without_port<T>(mut cells: Vec<T>) -> Vec<T> {
+    cells.remove(PORT);
+    cells
+}
+
+impl Profile {
+    fn is_active(&self, cx: &Cx) -> bool {
+        *self.cluster.name() == cx.name
+    }
+
+    fn cells(&self, cx: &Cx) -> Vec<String> {
+        let mark = |marked| if marked { "*".to_owned() } else { String::new() };
+        let spec = &self.cluster.spec;
+        vec![
+            spec.name.to_string(),
+            spec.driver.to_string(),
+            "containerd".to_owned(),
+            self.cluster.virtual_ip().to_string(),
+            API_PORT.to_string(),
+            spec.kubernetes_version.to_string(),
+            self.status.to_owned(),
+            spec.nodes.len().to_string(),
+            mark(self.is_active(cx)),
+            mark(self.current),
+        ]
+    }
+
+    fn json(&self, cx: &Cx) -> Value {
+        json!({
+            "Name": self.cluster.name().as_ref(),
+            "Status": self.status,
+            "Config": config(&self.cluster),
+            "Active": self.is_active(cx),
+            "ActiveKubeContext": self.current,
+        })
+    }
+}
+
+/// What scripts read of minikube's `ClusterConfig`.
+fn config(cluster: &Cluster) -> Value {
+    let spec = &cluster.spec;
+    let nodes = cluster.nodes().map(|node| {
+        let is_control_plane = node.spec.role == Role::ControlPlane;
+        json!({
+            "Name": node.spec.name.as_ref(),
+            "IP": node.address,
+            "Port": if is_control_plane { API_PORT } else { 0 },
+            "KubernetesVersion": spec.version_of(&node.spec).to_string(),
+            "ContainerRuntime": "containerd",
+            "ControlPlane": is_control_plane,
+            "Worker": !is_control_plane || !spec.taint_control_planes,
+        })
+    });
+    json!({
+        "Name": spec.name.as_ref(),
+        "Driver": spec.driver.to_string(),
+        "APIServerPort": API_PORT,
+        "KubernetesConfig": {
+            "KubernetesVersion": spec.kubernetes_version.to_string(),
+            "ClusterName": spec.name.as_ref(),
+            "APIServerHAVIP": cluster.virtual_ip(),
+            "ContainerRuntime": "containerd",
+            "NetworkPlugin": "cni",
+            "ServiceCIDR": spec.network.service_subnet,
+            "DNSDomain": spec.network.dns_domain,
+        },
+        "Nodes": nodes.collect::<Vec<_>>(),
+    })
+}
