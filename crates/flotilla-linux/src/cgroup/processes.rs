@@ -183,6 +183,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn processes_that_do_not_end_are_named() {
+        let own = rustix::process::getpid();
+        let [named] = &described(&[own])[..] else { panic!("one of one") };
+        assert!(named.contains(&format!(" ({own}, ")), "{named}");
+        let many = described(&[own; NAMED + 2]);
+        assert_eq!((many.len(), many.last().map(String::as_str)), (NAMED + 1, Some("2 more")));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process that is left alive on purpose")]
+    fn a_kill_that_runs_out_of_time_says_what_is_left() {
+        if !flotilla_testkit::is_root() {
+            return flotilla_testkit::skip("only root makes control groups");
+        }
+        let layout = layout::Layout::of_host().unwrap();
+        let group = Group::new(&layout, &format!("flotilla/fl-test-left-{}", std::process::id())).unwrap();
+        group.create().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000000").spawn().unwrap();
+        for path in group.paths() {
+            fs::write(path.join("cgroup.procs"), child.id().to_string()).unwrap();
+        }
+        let error = group.kill_within(Duration::ZERO).unwrap_err();
+        let killed = group.kill();
+        child.wait().unwrap();
+        group.remove().unwrap();
+        killed.unwrap();
+        let told = format!("did not end when killed: sleep ({}, ", child.id());
+        assert!(error.to_string().contains(&told), "{error}");
+    }
+
+    #[test]
     fn a_process_that_was_killed_is_on_its_way_out_before_it_is_gone() {
         let alive = "State:\tS (sleeping)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n";
         let stat = |flags: u32| format!("7 (a) b) S 1 7 7 0 -1 {flags} 0 0");

@@ -23,7 +23,7 @@ fn used(dst: &str, link: &str, before_main: bool) -> UsedRange {
 fn with_links(test: impl FnOnce(&Net) + Send + 'static) {
     in_new_namespace(|| {
         if Command::new("ip").arg("-V").run().is_err() {
-            println!("skipped: there is no ip in PATH");
+            flotilla_testkit::skip("there is no ip in PATH");
             return;
         }
         let host = Net::here().unwrap();

@@ -195,7 +195,7 @@ fn iptables_shows_our_rules_and_its_refusals_are_seen() {
     with_nft(|nft| {
         let iptables = |args: &str| Command::new("iptables-nft").args(args.split(' ')).run();
         if iptables("--version").is_err() {
-            println!("skipped: there is no iptables-nft in PATH");
+            flotilla_testkit::skip("there is no iptables-nft in PATH");
             return;
         }
         for chain in ["INPUT", "FORWARD"] {

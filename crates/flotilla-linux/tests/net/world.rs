@@ -28,7 +28,7 @@ fn first_heard(listener: &UdpSocket, somebody: &UdpSocket, address: &str) -> Ipv
     socket("0.0.0.0:0").send_to(b"hello", address).unwrap();
     match sender(listener).ip() {
         std::net::IpAddr::V4(address) => address,
-        other => panic!("{other}"),
+        other @ std::net::IpAddr::V6(_) => panic!("{other}"),
     }
 }
 
