@@ -24,6 +24,7 @@ use flotilla_spec::{ClusterName, NodeName};
 
 mod attachments;
 mod boot;
+mod cabling;
 mod disk;
 mod error;
 mod etc;

@@ -142,8 +142,11 @@ impl Cluster {
 
     /// A node of the spec, if it has one of that name and an address was handed out for it.
     pub fn node(&self, name: &NodeName) -> Option<Node> {
-        let spec = self.spec.nodes.iter().find(|node| node.name == *name)?;
-        let number = *self.handed_out.nodes.get(name)?;
+        self.with_addresses(self.spec.nodes.iter().find(|node| node.name == *name)?)
+    }
+
+    fn with_addresses(&self, spec: &NodeSpec) -> Option<Node> {
+        let number = *self.handed_out.nodes.get(&spec.name)?;
         let prefix = self.spec.network.node_pod_prefix;
         Some(Node {
             spec: NodeSpec { taints: self.spec.taints_of(spec), ..spec.clone() },
@@ -176,7 +179,7 @@ impl Cluster {
 
     /// All nodes of the spec, with their addresses.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
-        self.spec.nodes.iter().filter_map(|node| self.node(&node.name))
+        self.spec.nodes.iter().filter_map(|node| self.with_addresses(node))
     }
 
     /// The node that others are made from.

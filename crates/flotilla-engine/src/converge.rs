@@ -4,6 +4,7 @@ mod publish;
 mod remove;
 mod restart;
 mod retire;
+mod schedule;
 mod scope;
 mod work;
 
@@ -30,7 +31,9 @@ use crate::store::ClusterStore;
 
 pub use restart::Resize;
 pub use retire::{Leaving, Turnover};
+pub use schedule::Lanes;
 
+use schedule::Schedule;
 use work::Work;
 
 /// What a change needs.
@@ -42,6 +45,7 @@ pub struct Engine<'a> {
     pub store: &'a ClusterStore,
     pub reporter: &'a dyn Reporter,
     pub cancel: &'a Cancel,
+    pub lanes: Lanes,
 }
 
 impl std::fmt::Debug for Engine<'_> {
@@ -347,42 +351,40 @@ impl Engine<'_> {
         Ok(found.into_iter().map(|machine| (machine.name().clone(), machine)).collect())
     }
 
-    /// Does the steps, each as soon as those before it are done. A step that fails stops those that need it, not the
-    /// others; the first failure is the error, the others are told. Says whether any had something to do.
+    /// Does the steps, each as soon as those before it are done and its kind has room. A step that fails stops those that
+    /// need it, not the others; the first failure is the error, the others are told. Says whether any had something to do.
     async fn apply(&self, plan: &Plan, work: &Work<'_>) -> Result<Changed, EngineError> {
         let mut changed = Changed::No;
         if plan.steps.is_empty() {
             return Ok(changed);
         }
         let steps = plan.steps.iter().map(|step| step.name.clone()).collect();
-        let (expected, work_time) = (Some(plan.expected()), Some(plan.work()));
+        let (expected, work_time) = (Some(plan.expected(self.lanes)), Some(plan.work()));
         self.reporter.report(Event::Plan { steps, expected, work: work_time });
-        let mut done = BTreeSet::new();
-        let mut begun = BTreeSet::new();
+        let mut schedule = Schedule::of(plan, self.lanes);
         let mut failure = None;
         let mut running = FuturesUnordered::new();
         loop {
-            for (index, step) in plan.steps.iter().enumerate() {
-                let can_begin = step.after.iter().all(|before| done.contains(before));
-                if can_begin && !self.cancel.is_cancelled() && begun.insert(index) {
-                    running.push(async move { (index, self.run(step, work).await) });
-                }
+            while !self.cancel.is_cancelled()
+                && let Some(index) = schedule.begin()
+            {
+                running.push(async move { (index, self.run(&plan.steps[index], work).await) });
             }
-            match running.next().await {
-                Some((index, Ok(outcome))) => {
-                    done.insert(index);
+            let Some((index, ended)) = running.next().await else { break };
+            schedule.end(index, ended.is_ok());
+            match ended {
+                Ok(outcome) => {
                     let did =
                         outcome == Outcome::Done && !matches!(plan.steps[index].action, Action::Wait(_));
                     changed = changed.or(if did { Changed::Yes } else { Changed::No });
                 }
-                Some((_, Err(error))) if failure.is_some() => self.tell_another(&error),
-                Some((_, Err(error))) => failure = Some(error),
-                None => break,
+                Err(error) if failure.is_some() => self.tell_another(&error),
+                Err(error) => failure = Some(error),
             }
         }
         match failure {
             Some(error) => Err(error),
-            None if done.len() < plan.steps.len() => Err(EngineError::Interrupted),
+            None if !schedule.all_done() => Err(EngineError::Interrupted),
             None => Ok(changed),
         }
     }

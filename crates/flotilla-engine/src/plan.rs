@@ -125,16 +125,6 @@ impl Plan {
         self.steps.iter().any(|step| !matches!(step.action, Action::Wait(_)))
     }
 
-    /// How long it takes if steps run side by side wherever the plan allows it: the longest chain of steps.
-    pub fn expected(&self) -> Duration {
-        let mut ends: Vec<Duration> = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            let begin = step.after.iter().map(|before| ends[*before]).max().unwrap_or_default();
-            ends.push(begin + step.expected);
-        }
-        ends.into_iter().max().unwrap_or_default()
-    }
-
     /// How long it would take one step after the other.
     pub fn work(&self) -> Duration {
         self.steps.iter().map(|step| step.expected).sum()

@@ -28,6 +28,7 @@ use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnet::Ipv4Net;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -38,8 +39,10 @@ use crate::process::Process;
 mod address;
 mod error;
 mod link;
+mod list;
 mod lookup;
 mod route;
+mod ways;
 
 pub use address::AddressInfo;
 pub use error::NetError;
@@ -68,6 +71,7 @@ pub struct Net {
     /// Has no thread of its own: it runs while somebody waits for an answer.
     runtime: Runtime,
     netlink: rtnetlink::Handle,
+    requests: AtomicU64,
 }
 
 impl Net {
@@ -80,7 +84,7 @@ impl Net {
             let (connection, netlink, _) = rtnetlink::new_connection()?;
             drop(inside);
             runtime.spawn(connection);
-            Ok(Self { runtime, netlink })
+            Ok(Self { runtime, netlink, requests: AtomicU64::new(0) })
         };
         connect().map_err(|source| NetError::Connect { source })
     }
@@ -112,8 +116,14 @@ impl Net {
         Ok(changed.or(self.ensure_route(Ipv4Net::default(), gateway, link)?))
     }
 
+    /// How many requests the kernel was sent so far: what something costs, for tests.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     /// Waits for the end of a request.
     fn request<T>(&self, request: impl Future<Output = Result<T, rtnetlink::Error>>) -> io::Result<T> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.runtime.block_on(request).map_err(|error| match error {
             rtnetlink::Error::NetlinkError(message) => message.to_io(),
             other => io::Error::other(other),

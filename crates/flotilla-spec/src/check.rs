@@ -46,7 +46,12 @@ impl ClusterSpec {
         }
         findings.extend(reserved(None, &self.extra_config));
         findings.extend(self.port_problems());
-        findings.extend(self.network.check());
+        let ranges = self.network.check();
+        if ranges.is_empty() {
+            // Of ranges that cannot be, nobody need know how many nodes would fit.
+            findings.extend(self.network.too_many_nodes(self.nodes.len()));
+        }
+        findings.extend(ranges);
         findings.extend(self.api_server.problems());
         findings
     }

@@ -9,6 +9,7 @@ use crate::check::NONSENSE;
 use crate::extra::KUBEADM_KEYS;
 use crate::kubelet::MINOR;
 use crate::name::NameProblem;
+use crate::network::NodeLimit;
 use crate::quantity::MIB;
 use crate::{ClusterName, Component, ExtraOption, HostPort, KubernetesVersion, NodeName, RangeUse, Role};
 
@@ -113,6 +114,8 @@ pub enum SpecError {
     PortTaken { node: NodeName, port: HostPort, by: String },
     #[error("the subnet has no address left for another node")]
     NoAddressLeft { node: Option<NodeName> },
+    #[error("{count} nodes are too many: {limit} has room for {most}")]
+    TooManyNodes { count: usize, most: usize, limit: NodeLimit },
     /// What somebody who knows more than we do has against it.
     #[error("{why}")]
     Unmet {
@@ -326,6 +329,7 @@ impl SpecError {
                  (--node-pod-prefix) has room for more"
                     .to_owned(),
             ),
+            Self::TooManyNodes { limit, .. } => Some(limit.cure().to_owned()),
             Self::ContainerRuntime { .. } => {
                 Some("every node has containerd, as the bundle has it: leave it out".to_owned())
             }

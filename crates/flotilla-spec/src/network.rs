@@ -16,7 +16,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use plan::{gateway, node_address, pod_range, virtual_ip};
+pub use plan::{NodeLimit, gateway, node_address, pod_range, virtual_ip};
 
 /// Where node subnets are looked for, one /24 after the other.
 const SUBNET_POOL: Ipv4Net = range([10, 213, 0, 0], 16);
@@ -216,6 +216,15 @@ impl NetworkSpec {
         let spare = SPARE_POD_SUBNETS.map(|second| range([172, second, 0, 0], POD_SUBNET_PREFIX));
         let mut candidates = usual.chain(spare);
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
+    }
+
+    /// Why the ranges have no room for so many nodes; none if they have. Ranges that nobody gave will have the size that is
+    /// chosen for them.
+    pub(crate) fn too_many_nodes(&self, count: usize) -> Option<SpecError> {
+        let subnet = self.subnet.unwrap_or(range([10, 213, 0, 0], SUBNET_PREFIX));
+        let pod_subnet = self.pod_subnet.unwrap_or(range([10, 244, 0, 0], POD_SUBNET_PREFIX));
+        let (limit, most) = NodeLimit::of(subnet, pod_subnet, self.node_pod_prefix, count)?;
+        Some(SpecError::TooManyNodes { count, most, limit })
     }
 
     /// The ranges that are known.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use flotilla_bundle::Shelf;
 use flotilla_drivers::native::Native;
-use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::converge::{Engine, Lanes, Wait};
 use flotilla_engine::explain::{INTERRUPTED, about};
 use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
 use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, WhenBusy};
@@ -82,6 +82,7 @@ impl<'a> Cx<'a> {
             store: &self.store,
             reporter: self.screen.reporter(),
             cancel: &self.cancel,
+            lanes: Lanes::of_cores(host_size().cpus),
         }
     }
 

@@ -46,7 +46,7 @@ impl Native {
             Some(init) => {
                 // Somebody may have frozen it. Containers that are paused stay so.
                 group.thaw_itself()?;
-                let connected = self.is_connected(cluster.name(), name)?;
+                let connected = self.cabling(cluster.name())?.reaches(name)?;
                 self.connect(cluster, &node, &init, connected)?;
                 // It may have been cut off while the others were told.
                 self.tell(cluster, &node, &init)?;
@@ -162,17 +162,6 @@ impl Native {
         host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
         neighbours::tell_ways(cluster, node, init).map_err(failed)?;
         Ok(())
-    }
-
-    /// Whether the host's end of the node's link is there and a port of the bridge.
-    pub(super) fn is_connected(&self, cluster: &ClusterName, node: &NodeName) -> Result<bool, NativeError> {
-        let names = self.names(cluster);
-        let links = Net::here()?.links()?;
-        let bridge = links.iter().find(|link| link.name == names.bridge());
-        let port = links.iter().find(|link| link.name == names.port(node));
-        Ok(
-            matches!((bridge, port), (Some(bridge), Some(port)) if port.up && port.master == Some(bridge.index)),
-        )
     }
 
     /// Lets PID 1 end everything in order; what is left after that is killed.

@@ -40,12 +40,13 @@ pub(super) struct NativeMachine {
 impl Native {
     /// Every machine that has a folder or a control group.
     pub(super) fn find_machines(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, NativeError> {
+        let cabling = self.cabling(cluster)?;
         let mut machines: Vec<Arc<dyn Machine>> = Vec::new();
         for node in self.node_names(cluster)? {
             let init = self.init(cluster, &node)?;
             let mut machine = NativeMachine::new(self, cluster, &node, init)?;
             let runs = machine.init.is_some() && !machine.group.is_frozen();
-            machine.whole = runs && self.is_connected(cluster, &node)?;
+            machine.whole = runs && cabling.reaches(&node)?;
             machines.push(Arc::new(machine));
         }
         Ok(machines)

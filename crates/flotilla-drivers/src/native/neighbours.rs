@@ -3,6 +3,8 @@
 //! All of it follows from what was handed out, so nodes are told of one before it boots; the one itself finds it all when
 //! it boots ([`super::boot`]).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use flotilla_engine::port::Changed;
@@ -56,11 +58,12 @@ impl Native {
 
     /// The nodes that run and have their link. Others get it, and what there is to know, when they are repaired.
     fn connected(&self, cluster: &Cluster) -> Result<Vec<(Node, Process)>, NativeError> {
+        let cabling = self.cabling(cluster.name())?;
         let mut connected = Vec::new();
         for node in cluster.nodes() {
             let init = self.init(cluster.name(), &node.spec.name)?;
             if let Some(init) = init
-                && self.is_connected(cluster.name(), &node.spec.name)?
+                && cabling.reaches(&node.spec.name)?
             {
                 connected.push((node, init));
             }
@@ -127,7 +130,7 @@ fn told(changed: net::Changed) -> Changed {
 /// What is wrong with the ways to pods.
 struct Ways {
     /// To nodes that are there.
-    missing: Vec<Node>,
+    missing: Vec<(Ipv4Net, Ipv4Addr)>,
     /// To nodes that are gone.
     stale: Vec<Ipv4Net>,
 }
@@ -138,17 +141,19 @@ impl Ways {
         if cluster.spec.network.cni != Cni::Flotilla {
             return Ok(Self { missing: Vec::new(), stale: Vec::new() });
         }
-        let routes = inside.routes()?;
-        let mut others: Vec<_> = cluster.nodes().filter(|other| other.spec.name != node.spec.name).collect();
-        let stale = stale(&routes, cluster, LINK, &others);
-        others.retain(|other| !routes.contains(&way(other, LINK)));
-        Ok(Self { missing: others, stale })
+        let there = inside.ways(LINK, cluster.handed_out.pod_subnet)?;
+        let others = cluster.nodes().filter(|other| other.spec.name != node.spec.name);
+        let mut missing: BTreeMap<_, _> = others.map(|other| (other.pod_range, other.address)).collect();
+        let stale = there.keys().filter(|range| !missing.contains_key(range)).copied().collect();
+        missing.retain(|range, address| there.get(range) != Some(&Some(*address)));
+        Ok(Self { missing: missing.into_iter().collect(), stale })
     }
 
     /// The host learns the way to a node when that boots.
     fn on_host(host: &Net, cluster: &Cluster, bridge: &str) -> Result<Self, NetError> {
-        let nodes: Vec<_> = cluster.nodes().collect();
-        Ok(Self { missing: Vec::new(), stale: stale(&host.routes()?, cluster, bridge, &nodes) })
+        let ranges: BTreeSet<_> = cluster.nodes().map(|node| node.pod_range).collect();
+        let there = host.ways(bridge, cluster.handed_out.pod_subnet)?.into_keys();
+        Ok(Self { missing: Vec::new(), stale: there.filter(|range| !ranges.contains(range)).collect() })
     }
 
     fn are_right(&self) -> bool {
@@ -156,25 +161,10 @@ impl Ways {
     }
 
     fn put_right(&self, net: &Net, link: &str) -> Result<net::Changed, NetError> {
-        let mut changed = net::Changed::No;
         for range in &self.stale {
-            changed = changed.or(net.remove_route(*range)?);
+            net.remove_route(*range)?;
         }
-        for node in &self.missing {
-            changed = changed.or(net.ensure_route(node.pod_range, node.address, link)?);
-        }
-        Ok(changed)
+        net.put_ways(link, self.missing.iter().copied())?;
+        Ok(if self.are_right() { net::Changed::No } else { net::Changed::Yes })
     }
-}
-
-fn way(node: &Node, link: &str) -> net::RouteInfo {
-    net::RouteInfo { dst: node.pod_range, via: Some(node.address), link: Some(link.to_owned()) }
-}
-
-/// Ways by a link to pods of this cluster, but for those of these nodes.
-fn stale(routes: &[net::RouteInfo], cluster: &Cluster, link: &str, nodes: &[Node]) -> Vec<Ipv4Net> {
-    let pods = cluster.handed_out.pod_subnet;
-    let ours = routes.iter().filter(|route| pods.contains(&route.dst) && route.link.as_deref() == Some(link));
-    let stale = ours.filter(|route| !nodes.iter().any(|node| node.pod_range == route.dst));
-    stale.map(|route| route.dst).collect()
 }

@@ -13,6 +13,7 @@ mod lost;
 mod plan;
 mod removal;
 mod restart;
+mod schedule;
 mod scope;
 mod store;
 mod world;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_engine::Cluster;
+use flotilla_engine::converge::Lanes;
 use flotilla_engine::plan::{self, Action, Observed, Plan};
 use flotilla_engine::port::{Condition, Drain, KubernetesState, MachineState, Power};
 use flotilla_spec::network::Cni;
@@ -552,10 +553,19 @@ fn steps_side_by_side_take_the_time_of_the_longest() {
     let cluster = four_nodes();
     let stop = plan::stop(&cluster, &Observed { published: false, ..all_of(&cluster) });
     let one = stop.steps[0].expected;
-    assert_eq!((stop.steps.len(), stop.expected(), stop.work()), (4, one, one * 4));
+    assert_eq!((stop.steps.len(), stop.expected(Lanes::of_cores(2)), stop.work()), (4, one, one * 4));
     let delete = plan::delete(cluster.name());
-    assert!(delete.expected() < delete.work(), "the kubeconfig and the machines at once");
-    assert_eq!(Plan::default().expected(), Duration::ZERO);
+    assert!(delete.expected(Lanes::of_cores(2)) < delete.work(), "the kubeconfig and the machines at once");
+    assert_eq!(Plan::default().expected(Lanes::of_cores(2)), Duration::ZERO);
+}
+
+#[test]
+fn steps_that_wait_for_their_turn_take_longer() {
+    let nodes: Vec<_> = four_nodes().spec.nodes.into_iter().map(|node| node.name).collect();
+    let remove = plan::remove_nodes(&nodes, &[], &[], false);
+    let one = remove.steps[0].expected;
+    let expected = [1, 2, 4].map(|cores| remove.expected(Lanes::of_cores(cores)));
+    assert_eq!(expected, [2 * one, 2 * one, one], "two machines at a time, with four cores four");
 }
 
 #[test]

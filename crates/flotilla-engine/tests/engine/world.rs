@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::converge::{Engine, Lanes, Wait};
 use flotilla_engine::port::{Bootstrapper, Changed, Condition, Driver, KubernetesState, MachineState};
 use flotilla_engine::store::ClusterStore;
 use flotilla_engine::{Cluster, EngineError, Event, Reporter};
@@ -41,7 +41,7 @@ pub(crate) fn with_control_planes() -> Cluster {
     of_nodes(&["control-plane", "control-plane", "control-plane", "worker"])
 }
 
-fn of_nodes(roles: &[&str]) -> Cluster {
+pub(crate) fn of_nodes(roles: &[&str]) -> Cluster {
     let head = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n";
     let names = std::iter::once("demo".to_owned()).chain((2..).map(|number| format!("demo-m{number:02}")));
     let nodes = roles.iter().zip(names).map(|(role, name)| format!("- {{name: {name}, role: {role}}}\n"));
@@ -120,6 +120,7 @@ impl World {
             store: &self.store,
             reporter,
             cancel: &self.cancel,
+            lanes: Lanes::of_cores(2),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use futures_util::TryStreamExt;
 use ipnet::Ipv4Net;
 use rtnetlink::AddressMessageBuilder;
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
 use rustix::io::Errno;
 
@@ -46,8 +46,11 @@ impl Net {
     /// All IPv4 addresses of the namespace.
     pub fn addresses(&self) -> Result<Vec<AddressInfo>, NetError> {
         let links = self.links()?;
-        let messages = self.request(self.netlink.address().get().execute().try_collect::<Vec<_>>());
-        let messages = messages.map_err(|source| NetError::List { what: "addresses", source })?;
+        let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let messages = self.list("addresses", &all, |message| match message {
+            RouteNetlinkMessage::NewAddress(address) => Some(address),
+            _ => None,
+        })?;
         let addresses = messages.iter().filter_map(|message| {
             // A link that came between the two lists is passed over with its address.
             let link = links.iter().find(|link| link.index == message.header.index)?.name.clone();

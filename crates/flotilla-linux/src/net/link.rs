@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 
 use futures_util::TryStreamExt;
 use ipnet::Ipv4Net;
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{
     BridgeStpState, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo as Info, LinkMessage,
 };
@@ -126,9 +127,10 @@ impl Net {
 
     /// All links of the namespace.
     pub fn links(&self) -> Result<Vec<LinkInfo>, NetError> {
-        let links = self.request(self.netlink.link().get().execute().try_collect::<Vec<_>>());
-        let links = links.map_err(|source| NetError::List { what: "links", source })?;
-        Ok(links.into_iter().map(LinkInfo::from).collect())
+        self.list("links", &RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| match message {
+            RouteNetlinkMessage::NewLink(link) => Some(LinkInfo::from(link)),
+            _ => None,
+        })
     }
 
     /// A link by its name.

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use futures_util::TryStreamExt;
 use ipnet::Ipv4Net;
 use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage};
 use rustix::io::Errno;
 
@@ -53,13 +53,19 @@ impl Net {
     /// All IPv4 routes of the main table.
     pub fn routes(&self) -> Result<Vec<RouteInfo>, NetError> {
         let links = self.links()?;
-        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
-        let messages = self.request(self.netlink.route().get(all).execute().try_collect::<Vec<_>>());
-        let messages = messages.map_err(|source| NetError::List { what: "routes", source })?;
-        // The kernel lists all tables, whatever the request says, unless asked to be strict.
-        let main = messages.iter().filter(|message| message.header.table == RouteHeader::RT_TABLE_MAIN);
-        Ok(main.map(|message| route_of(message, &links)).collect())
+        Ok(messages(self)?.iter().map(|message| route_of(message, &links)).collect())
     }
+}
+
+/// The routes of the main table. The kernel lists all tables, whatever the request says, unless asked to be strict.
+pub(super) fn messages(net: &Net) -> Result<Vec<RouteMessage>, NetError> {
+    let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+    net.list("routes", &RouteNetlinkMessage::GetRoute(all), |message| match message {
+        RouteNetlinkMessage::NewRoute(route) if route.header.table == RouteHeader::RT_TABLE_MAIN => {
+            Some(route)
+        }
+        _ => None,
+    })
 }
 
 /// A static route to a network, in the making.
@@ -67,18 +73,31 @@ pub(super) fn to(dst: Ipv4Net) -> RouteMessageBuilder<Ipv4Addr> {
     RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(dst.addr(), dst.prefix_len())
 }
 
-pub(super) fn route_of(message: &RouteMessage, links: &[LinkInfo]) -> RouteInfo {
+/// What a route says, with its link by its number.
+pub(super) struct Reading {
+    pub(super) dst: Ipv4Net,
+    pub(super) via: Option<Ipv4Addr>,
+    pub(super) oif: Option<u32>,
+}
+
+pub(super) fn reading(message: &RouteMessage) -> Reading {
     let mut dst = Ipv4Addr::UNSPECIFIED;
-    let (mut via, mut link) = (None, None);
+    let (mut via, mut oif) = (None, None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(RouteAddress::Inet(address)) => dst = *address,
             RouteAttribute::Gateway(RouteAddress::Inet(address)) => via = Some(*address),
-            RouteAttribute::Oif(index) => link = links.iter().find(|link| link.index == *index),
+            RouteAttribute::Oif(index) => oif = Some(*index),
             _ => {}
         }
     }
     let dst = Ipv4Net::new(dst, message.header.destination_prefix_length)
         .expect("the kernel's IPv4 prefixes have at most 32 bits");
-    RouteInfo { dst, via, link: link.map(|link| link.name.clone()) }
+    Reading { dst, via, oif }
+}
+
+pub(super) fn route_of(message: &RouteMessage, links: &[LinkInfo]) -> RouteInfo {
+    let Reading { dst, via, oif } = reading(message);
+    let link = links.iter().find(|link| Some(link.index) == oif).map(|link| link.name.clone());
+    RouteInfo { dst, via, link }
 }

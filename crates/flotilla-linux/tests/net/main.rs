@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "the lint does not see that helpers of tests are tests")]
 
 mod support;
+mod ways;
 
 mod firewalls;
 mod links;

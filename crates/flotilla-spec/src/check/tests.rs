@@ -261,3 +261,43 @@ fn a_node_cannot_have_them_for_itself_either() {
     Usage: the kubelet of node a cannot have podCIDR of its own: flotilla hands out the pod ranges: use `--pod-subnet` and `--node-pod-prefix` (leave it out)
     ");
 }
+
+#[test]
+fn more_nodes_than_the_ranges_or_the_bridge_have_room_for_are_refused() {
+    let of = |count: usize, network: NetworkSpec| {
+        let workers = (1..count).map(|number| node(&format!("m{number}"), Role::Worker));
+        let nodes = std::iter::once(node("demo", Role::ControlPlane)).chain(workers).collect();
+        told(&ClusterSpec { network, ..cluster(nodes) }.check(&HOST))
+    };
+    let network = |subnet: &str, pods: &str, prefix: u8| NetworkSpec {
+        subnet: Some(subnet.parse().unwrap()),
+        pod_subnet: Some(pods.parse().unwrap()),
+        node_pod_prefix: prefix,
+        ..NetworkSpec::default()
+    };
+    assert_eq!(of(252, NetworkSpec::default()), "");
+    assert_eq!(of(12, network("10.0.0.0/28", "10.244.0.0/16", 24)), "");
+    assert_eq!(of(16, network("10.0.0.0/16", "10.244.0.0/20", 24)), "");
+    assert_eq!(of(1023, network("10.0.0.0/16", "10.244.0.0/14", 24)), "");
+    insta::assert_snapshot!([
+        of(253, NetworkSpec::default()),
+        of(13, network("10.0.0.0/28", "10.244.0.0/16", 24)),
+        of(17, network("10.0.0.0/16", "10.244.0.0/20", 24)),
+        of(1024, network("10.0.0.0/16", "10.244.0.0/14", 24)),
+    ].join("\n"), @"
+    Usage: 253 nodes are too many: the node subnet (/24) has room for 252 (make the cluster with a larger --subnet, for instance a /20)
+    Usage: 13 nodes are too many: the node subnet (/28) has room for 12 (make the cluster with a larger --subnet, for instance a /20)
+    Usage: 17 nodes are too many: the pod subnet (/20, with a /24 for each node) has room for 16 (make the cluster with a larger --pod-subnet, or with smaller ranges: a larger --node-pod-prefix)
+    Usage: 1024 nodes are too many: the bridge that connects them has room for 1023 (make several clusters)
+    ");
+}
+
+/// The bound is the number of addresses that are handed out.
+#[test]
+fn the_last_node_that_fits_has_an_address_and_a_range() {
+    let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
+    assert!(crate::network::node_address(subnet, 252).is_some());
+    assert!(crate::network::node_address(subnet, 253).is_none());
+    assert_eq!(crate::network::pod_range(pods, 24, 256).unwrap().to_string(), "10.244.255.0/24");
+    assert!(crate::network::pod_range(pods, 24, 257).is_none());
+}

@@ -60,7 +60,7 @@ impl Places {
         let of_cluster = |key: &str| self.get(&Part::Cluster, key);
         let of_node = |node, key| self.of_node(node, key, None);
         match error {
-            SpecError::NoControlPlane => of_cluster("nodes"),
+            SpecError::NoControlPlane | SpecError::TooManyNodes { .. } => of_cluster("nodes"),
             SpecError::NodeElsewhere { name, .. } | SpecError::DuplicateNode { name } => {
                 of_node(name, "name")
             }

@@ -7,6 +7,7 @@
 //! Nodes are counted from 1. An address depends on nothing but the subnet and that number, so it is the
 //! node's for its whole life.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -29,6 +30,69 @@ pub fn node_address(subnet: Ipv4Net, index: u32) -> Option<Ipv4Addr> {
 
 /// The range of a node's pods; none if the pod subnet has no room for so many.
 pub fn pod_range(pod_subnet: Ipv4Net, prefix: u8, index: u32) -> Option<Ipv4Net> {
-    let before = usize::try_from(index.checked_sub(1)?).ok()?;
-    pod_subnet.subnets(prefix).ok()?.nth(before)
+    let before = u64::from(index.checked_sub(1)?);
+    // Counted, not walked: all nodes' ranges are asked for again and again.
+    let is_inside = pod_subnet.prefix_len() <= prefix && prefix <= pod_subnet.max_prefix_len();
+    let room = is_inside.then(|| 1_u64 << (prefix - pod_subnet.prefix_len()))?;
+    let size = 1_u64 << (pod_subnet.max_prefix_len() - prefix);
+    let first = u64::from(u32::from(pod_subnet.network())) + before * size;
+    let first = u32::try_from(first).ok().filter(|_| before < room)?;
+    Ipv4Net::new(first.into(), prefix).ok()
+}
+
+/// A bridge of Linux has so many ports (`BR_MAX_PORTS` of the kernel, and the first number is not given out); each node is
+/// one of them.
+const BRIDGE_PORTS: usize = 1023;
+
+/// What limits the number of a cluster's nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeLimit {
+    Subnet(Ipv4Net),
+    PodSubnet(Ipv4Net, u8),
+    Bridge,
+}
+
+impl NodeLimit {
+    /// The first limit that so many nodes do not fit in, and how many would.
+    pub(crate) fn of(
+        subnet: Ipv4Net,
+        pod_subnet: Ipv4Net,
+        prefix: u8,
+        count: usize,
+    ) -> Option<(Self, usize)> {
+        let power = |bits: u8| 1_usize.checked_shl(bits.into()).unwrap_or(usize::MAX);
+        // The network's own address, the gateway, the virtual address and the broadcast address are nobody's.
+        let addresses = power(subnet.max_prefix_len() - subnet.prefix_len()).saturating_sub(4);
+        let ranges = power(prefix.saturating_sub(pod_subnet.prefix_len()));
+        let limits = [
+            (Self::Bridge, BRIDGE_PORTS),
+            (Self::Subnet(subnet), addresses),
+            (Self::PodSubnet(pod_subnet, prefix), ranges),
+        ];
+        let narrowest = limits.into_iter().min_by_key(|(_, most)| *most);
+        narrowest.filter(|(_, most)| count > *most)
+    }
+
+    /// What to do about it.
+    pub(crate) fn cure(self) -> &'static str {
+        match self {
+            Self::Subnet(_) => "make the cluster with a larger --subnet, for instance a /20",
+            Self::PodSubnet(..) => {
+                "make the cluster with a larger --pod-subnet, or with smaller ranges: a larger --node-pod-prefix"
+            }
+            Self::Bridge => "make several clusters",
+        }
+    }
+}
+
+impl fmt::Display for NodeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subnet(subnet) => write!(f, "the node subnet (/{})", subnet.prefix_len()),
+            Self::PodSubnet(subnet, prefix) => {
+                write!(f, "the pod subnet (/{}, with a /{prefix} for each node)", subnet.prefix_len())
+            }
+            Self::Bridge => f.pad("the bridge that connects them"),
+        }
+    }
 }

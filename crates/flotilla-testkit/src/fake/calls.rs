@@ -1,6 +1,7 @@
 //! The log that fakes share, and what is to go wrong in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flotilla_engine::port::{BootstrapError, DriverError, ExecError};
 use flotilla_engine::{Code, EngineError};
@@ -18,6 +19,11 @@ struct State {
     faults: Vec<(Which, When)>,
     /// A call, and the one that it waits for.
     holds: Vec<(String, String)>,
+    /// What calls begin with, and how long they take.
+    durations: Vec<(String, Duration)>,
+    under_way: Vec<String>,
+    /// The calls that were under way at each moment when another began, that one included.
+    crowds: Vec<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -66,9 +72,29 @@ impl Calls {
         self.state.send_modify(|state| state.holds.push((line.to_owned(), until.to_owned())));
     }
 
+    /// Lets calls that begin like this take some time.
+    pub fn take_time(&self, beginning: &str, time: Duration) {
+        self.state.send_modify(|state| state.durations.push((beginning.to_owned(), time)));
+    }
+
+    /// How many calls that begin like this were under way at once, at most.
+    pub fn most_at_once(&self, beginning: &str) -> usize {
+        let state = self.state.borrow();
+        let crowds = state.crowds.iter();
+        crowds.map(|crowd| crowd.iter().filter(|call| call.starts_with(beginning)).count()).max().unwrap_or(0)
+    }
+
     pub(super) async fn begin(&self, line: String) -> Result<Call, Fault> {
         let hold = self.state.borrow().holds.iter().find(|(held, _)| *held == line).cloned();
+        let takes = |state: &State| {
+            let time = state.durations.iter().find(|(beginning, _)| line.starts_with(beginning));
+            time.map(|(_, time)| *time)
+        };
+        let time = takes(&self.state.borrow());
         let call = self.begin_now(line);
+        if let Some(time) = time {
+            tokio::time::sleep(time).await;
+        }
         if let Some((_, until)) = hold {
             let mut log = self.state.subscribe();
             // The sender is ours: it cannot be gone.
@@ -82,6 +108,8 @@ impl Calls {
         let mut when = None;
         self.state.send_modify(|state| {
             state.log.push(line.clone());
+            state.under_way.push(line.clone());
+            state.crowds.push(state.under_way.clone());
             let nth = state.log.len();
             let is_it = |which: &Which| match which {
                 Which::Nth(wanted) => *wanted == nth,
@@ -90,22 +118,32 @@ impl Calls {
             let at = state.faults.iter().position(|(which, _)| is_it(which));
             when = at.map(|at| state.faults.remove(at).1);
         });
-        match when {
-            Some(When::Before) => Err(Fault(line)),
-            when => Ok(Call { fault: when.map(|_| Fault(line)) }),
-        }
+        let call = Call { calls: self.clone(), line: line.clone(), fails: when == Some(When::After) };
+        if when == Some(When::Before) { Err(Fault(line)) } else { Ok(call) }
     }
 }
 
-/// A call under way.
+/// A call under way, until it ends or is dropped.
 #[must_use]
 pub(super) struct Call {
-    fault: Option<Fault>,
+    calls: Calls,
+    line: String,
+    fails: bool,
 }
 
 impl Call {
     pub(super) fn end(self) -> Result<(), Fault> {
-        self.fault.map_or(Ok(()), Err)
+        if self.fails { Err(Fault(self.line.clone())) } else { Ok(()) }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.calls.state.send_modify(|state| {
+            if let Some(at) = state.under_way.iter().position(|line| *line == self.line) {
+                state.under_way.remove(at);
+            }
+        });
     }
 }
 

@@ -1,0 +1,148 @@
+//! Which step of a plan begins next: those that others wait for the longest first, and never more of a kind at once than the
+//! host's cores can work on.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::plan::{Action, Plan};
+
+/// How many steps of a kind may be under way at once.
+///
+/// Forty joins at once on two cores do not end sooner than four after four: they fight for the processor with the API server
+/// that each of them needs, until the first of them gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lanes {
+    cores: usize,
+}
+
+/// The kinds of steps that use so much of the host that there is a limit for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    /// Copies files and starts programs: the processor's work.
+    Boot,
+    /// The same, and waits in between for answers of the API.
+    Join,
+    /// Deletes files.
+    Remove,
+    /// Waits most of the time: for services or pods to end.
+    Wait,
+}
+
+impl Lanes {
+    pub fn of_cores(cores: u32) -> Self {
+        Self { cores: usize::try_from(cores).unwrap_or(usize::MAX).max(1) }
+    }
+
+    fn width(self, lane: Lane) -> usize {
+        match lane {
+            Lane::Boot | Lane::Remove => self.cores.max(2),
+            Lane::Join => self.cores.saturating_mul(2).max(4),
+            Lane::Wait => self.cores.saturating_mul(8),
+        }
+    }
+}
+
+impl Lane {
+    /// Steps without one do little, or there is only one of them.
+    fn of(action: &Action) -> Option<Self> {
+        match action {
+            Action::Machine(_) => Some(Self::Boot),
+            Action::Join(_) => Some(Self::Join),
+            Action::RemoveMachine(_) => Some(Self::Remove),
+            Action::Stop(_)
+            | Action::Drain(..)
+            | Action::Unpause(_)
+            | Action::Relabel(..)
+            | Action::Leave(_) => Some(Self::Wait),
+            _ => None,
+        }
+    }
+}
+
+/// The steps of a plan that are begun and done.
+pub(super) struct Schedule<'a> {
+    plan: &'a Plan,
+    lanes: Lanes,
+    /// For each step, how long it and the longest chain of those after it should take.
+    chains: Vec<Duration>,
+    /// The steps that have not begun, in the plan's order.
+    waiting: BTreeSet<usize>,
+    under_way: BTreeMap<Lane, usize>,
+    done: BTreeSet<usize>,
+}
+
+impl<'a> Schedule<'a> {
+    pub(super) fn of(plan: &'a Plan, lanes: Lanes) -> Self {
+        let waiting = (0..plan.steps.len()).collect();
+        let (under_way, done) = (BTreeMap::new(), BTreeSet::new());
+        Self { plan, lanes, chains: chains(plan), waiting, under_way, done }
+    }
+
+    /// Begins a step that has its turn, if there is one: of a kind that has a limit, the one that most others wait for.
+    pub(super) fn begin(&mut self) -> Option<usize> {
+        let can_begin = || self.waiting.iter().copied().filter(|step| self.can_begin(*step));
+        let first = can_begin().next()?;
+        let lane = self.lane(first);
+        let of_its_kind = can_begin().filter(|step| lane.is_some() && self.lane(*step) == lane);
+        // The first of several that are alike: `max_by_key` would give the last.
+        let step = of_its_kind.min_by_key(|step| Reverse(self.chains[*step])).unwrap_or(first);
+        self.waiting.remove(&step);
+        if let Some(lane) = lane {
+            *self.under_way.entry(lane).or_default() += 1;
+        }
+        Some(step)
+    }
+
+    /// A step has ended; with success, others may begin that need it.
+    pub(super) fn end(&mut self, step: usize, success: bool) {
+        if let Some(under_way) = self.lane(step).and_then(|lane| self.under_way.get_mut(&lane)) {
+            *under_way -= 1;
+        }
+        if success {
+            self.done.insert(step);
+        }
+    }
+
+    pub(super) fn all_done(&self) -> bool {
+        self.done.len() == self.plan.steps.len()
+    }
+
+    fn can_begin(&self, step: usize) -> bool {
+        let has_room = |lane| self.under_way.get(&lane).copied().unwrap_or(0) < self.lanes.width(lane);
+        let after = &self.plan.steps[step].after;
+        self.lane(step).is_none_or(has_room) && after.iter().all(|before| self.done.contains(before))
+    }
+
+    fn lane(&self, step: usize) -> Option<Lane> {
+        Lane::of(&self.plan.steps[step].action)
+    }
+}
+
+impl Plan {
+    /// How long it takes if steps run side by side wherever the plan and the lanes allow it.
+    pub fn expected(&self, lanes: Lanes) -> Duration {
+        let mut schedule = Schedule::of(self, lanes);
+        let (mut now, mut under_way) = (Duration::ZERO, BTreeSet::new());
+        loop {
+            while let Some(step) = schedule.begin() {
+                under_way.insert((now + self.steps[step].expected, step));
+            }
+            let Some((end, step)) = under_way.pop_first() else { return now };
+            now = end;
+            schedule.end(step, true);
+        }
+    }
+}
+
+/// For each step, how long it and the longest chain of those after it should take.
+fn chains(plan: &Plan) -> Vec<Duration> {
+    let mut longest: Vec<_> = plan.steps.iter().map(|step| step.expected).collect();
+    // A step comes after all that it needs, so backwards each is final when it is its turn.
+    for (index, step) in plan.steps.iter().enumerate().rev() {
+        for &before in &step.after {
+            longest[before] = longest[before].max(plan.steps[before].expected + longest[index]);
+        }
+    }
+    longest
+}
