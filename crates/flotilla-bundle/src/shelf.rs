@@ -223,7 +223,7 @@ impl Shelf {
     }
 
     /// Root makes bundles, and whoever may enter the state folder may list them without being root.
-    fn let_people_look(&self) -> Result<()> {
+    pub(crate) fn let_people_look(&self) -> Result<()> {
         let mut readable = vec![(self.bundles(), 0o755)];
         for bundle in folders(&self.bundles())? {
             readable.extend([(bundle.join(manifest::FILE), 0o644), (bundle, 0o755)]);

@@ -23,6 +23,8 @@ const SKIPPED: [&str; 3] = ["usr/share/man/", "usr/share/locale/", "usr/share/pe
 /// Where each package has a folder, or a link to that of another one, with its copyright file.
 const DOCUMENTATION: &str = "usr/share/doc";
 const COPYRIGHT: &str = "copyright";
+/// Folders of a root that is not merged; in the node they are links into `/usr`.
+const UNMERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// How many packages a warning names.
 const NAMED: usize = 5;
 /// What building runc needs, and where in the part it goes.
@@ -140,12 +142,11 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
     for entry in tar::Archive::new(tar).entries().at("read", name)? {
         let mut entry = entry.at("read", name)?;
         let header = entry.header().clone();
-        let Some(path) = unpack::inside(&entry.path().at("read", name)?).map(|path| merged(&path)) else {
-            continue;
-        };
+        let Some(path) = unpack::inside(&entry.path().at("read", name)?) else { continue };
         if is_skipped(&path, header.entry_type()) {
             continue;
         }
+        let path = merged(&path);
         let mode = header.mode().at("read", name)? & 0o777;
         let target = entry.link_name().at("read", name)?.map(std::borrow::Cow::into_owned);
         match (header.entry_type(), target) {
@@ -170,6 +171,10 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
 }
 
 fn is_skipped(path: &Path, kind: EntryType) -> bool {
+    // From Debian 13 on, a package has the links themselves.
+    if kind == EntryType::Symlink && UNMERGED.iter().any(|folder| path == Path::new(folder)) {
+        return true;
+    }
     let Ok(documentation) = path.strip_prefix(DOCUMENTATION) else {
         return SKIPPED.iter().any(|skipped| path.starts_with(skipped));
     };
@@ -178,13 +183,10 @@ fn is_skipped(path: &Path, kind: EntryType) -> bool {
     !links_folder && !is_copyright
 }
 
-/// Older packages still have `/bin`, `/sbin` and `/lib`; in the node those are links into `/usr`.
+/// Older packages still have their files in `/bin`, `/sbin` and `/lib`.
 fn merged(path: &Path) -> PathBuf {
-    let first = path.components().next().and_then(|part| part.as_os_str().to_str());
-    match first {
-        Some("bin" | "sbin" | "lib" | "lib64") => Path::new("usr").join(path),
-        _ => path.to_owned(),
-    }
+    let is_unmerged = UNMERGED.iter().any(|folder| path.starts_with(folder));
+    if is_unmerged { Path::new("usr").join(path) } else { path.to_owned() }
 }
 
 /// The programs and data of the lock file with the libraries they need.

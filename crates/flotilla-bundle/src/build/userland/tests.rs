@@ -24,6 +24,10 @@ fn archive() -> Option<Archive> {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "content").unwrap();
         }
+        // As Debian has it from release 13 on; before, packages have files there.
+        symlink("usr/bin", root.join("bin")).unwrap();
+        fs::create_dir(root.join("sbin")).unwrap();
+        fs::write(root.join("sbin/old"), "content").unwrap();
         // As Debian has it where several packages come from one source.
         fs::create_dir_all(root.join(DOCUMENTATION)).unwrap();
         symlink("flotilla-terms", root.join(DOCUMENTATION).join("flotilla-root")).unwrap();
@@ -42,7 +46,7 @@ fn archive() -> Option<Archive> {
 fn userland(pins: Vec<DebPins>) -> Userland {
     Userland {
         packages: vec!["flotilla-root".into()],
-        programs: vec!["/usr/bin/tool".into()],
+        programs: vec!["/usr/bin/tool".into(), "/usr/sbin/old".into()],
         data: Vec::new(),
         terminals: Vec::new(),
         seconds: 1,
@@ -107,6 +111,8 @@ fn the_terms_of_every_package_come_along_and_nothing_else_of_its_documentation()
     let expected = [
         "usr/bin",
         "usr/bin/tool",
+        "usr/sbin",
+        "usr/sbin/old",
         "usr/share",
         "usr/share/doc",
         "usr/share/doc/flotilla-root",
