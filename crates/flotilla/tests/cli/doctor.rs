@@ -32,7 +32,7 @@ const CHECKS: [(&str, &str); 22] = [
 ];
 
 /// Names of errors that no look at the host can tell beforehand, and why.
-const NOT_THE_HOST: [(&str, &str); 22] = [
+const NOT_THE_HOST: [(&str, &str); 23] = [
     ("BUNDLE_AMBIGUOUS", "what was typed"),
     ("BUNDLE_BAD_ARCHIVE", "a file that was named"),
     ("BUNDLE_BAD_CHECKOUT", "a folder that was named"),
@@ -42,6 +42,7 @@ const NOT_THE_HOST: [(&str, &str); 22] = [
     ("BUNDLE_IN_USE", "of `bundle remove`"),
     ("BUNDLE_NOT_FOUND", "what was typed"),
     ("BUNDLE_UNKNOWN_VERSION", "what was typed"),
+    ("HOST_BAD_SNAPSHOT", "a file that was named"),
     ("HOST_FILE_EXISTS", "a file that was named"),
     ("HOST_IO", "a file that could be used before"),
     ("HOST_KUBECONFIG", "a person's own file, which only `update-context` needs"),
