@@ -78,10 +78,8 @@ impl Places {
                 of_node(node, if is_bundles { "bundle" } else { "kubernetesVersion" })
             }
             SpecError::VersionAndBundle { node } => of_node(node, "bundle"),
-            SpecError::OptionOfCluster { node, option } => {
-                self.of_node(node, "extraConfig", Some(&option.to_string()))
-            }
-            SpecError::ReservedOption { node: Some(node), option, .. } => {
+            SpecError::OptionOfCluster { node, option }
+            | SpecError::ReservedOption { node: Some(node), option, .. } => {
                 self.of_node(node, "extraConfig", Some(&option.to_string()))
             }
             SpecError::ReservedOption { node: None, option, .. } => {

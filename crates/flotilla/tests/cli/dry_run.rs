@@ -103,3 +103,14 @@ fn scripts_get_the_steps() {
     let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["network", "machine/flotilla", "api/flotilla", "complete", "kubeconfig", "wait"]);
 }
+
+#[test]
+fn fewer_nodes_than_control_planes_are_raised_and_that_is_told() {
+    if !may_be_root() {
+        return;
+    }
+    let home = home();
+    let ran = home.run(["start", "--dry-run", "--force", "--nodes", "2", "--control-planes", "3"]).success();
+    assert!(ran.stderr.contains("3 control planes are 3 nodes: --nodes 2 is raised to 3"), "{ran}");
+    assert!(ran.stdout.contains("booting node flotilla-m03"), "{ran}");
+}
