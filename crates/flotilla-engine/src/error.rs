@@ -272,46 +272,52 @@ impl Explain for EngineError {
                 "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither".into(),
             ],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
-            Self::Bootstrap(BootstrapError::TimedOut { .. }) => vec![
-                "see why with `flotilla logs`; the same command again goes on from where it is".into(),
-                "on a slow machine give it more time with --wait-timeout".into(),
-            ],
-            Self::Bootstrap(BootstrapError::Undrained { .. }) => {
-                vec![
-                    "give its pods more time with --drain-timeout, or go on without them with --force".into(),
-                ]
-            }
-            Self::Bootstrap(BootstrapError::PodNetwork { .. }) => vec![
-                "the manifest is kept as it was when the cluster was made: delete the cluster and make it anew \
-                 with a better one"
-                    .into(),
-            ],
-            Self::Bootstrap(BootstrapError::Crashing { .. }) => vec![
-                "its settings and feature gates must be those of its version: delete it and make it anew with others"
-                    .into(),
-            ],
-            Self::Driver(DriverError::Exec(source)) | Self::Bootstrap(BootstrapError::Node { source, .. })
-                if source.unresponsive().is_some() =>
-            {
-                unresponsive(source)
-            }
-            Self::Bootstrap(BootstrapError::Node { source: ExecError::File { source, .. }, .. })
-                if source.kind() == std::io::ErrorKind::StorageFull =>
-            {
-                vec!["free space on the disk of the state folder, then run the command again".into()]
-            }
-            Self::Bootstrap(BootstrapError::Node { node, .. }) => vec![format!(
-                "see why with `flotilla logs --node {node}`; the same command again tries again"
-            )],
-            Self::Bootstrap(_) => {
-                vec!["see why with `flotilla logs`; the same command again tries again".into()]
-            }
+            Self::Driver(DriverError::Exec(source)) if source.unresponsive().is_some() => unresponsive(source),
+            Self::Bootstrap(error) => of_bootstrap(error),
             _ => Vec::new(),
         }
     }
 }
 
 const FORCED: &str = "--force does it; without a majority of etcd's members the API does not answer";
+
+/// What to do about Kubernetes that does not start, or not in time.
+fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
+    match error {
+        BootstrapError::TimedOut { .. } => vec![
+            "see why with `flotilla logs`; the same command again goes on from where it is".into(),
+            "on a slow machine give it more time with --wait-timeout".into(),
+        ],
+        BootstrapError::Undrained { .. } => {
+            vec![
+                "give its pods more time with --drain-timeout, or go on without them with --force".into(),
+            ]
+        }
+        BootstrapError::PodNetwork { .. } => vec![
+            "the manifest is kept as it was when the cluster was made: delete the cluster and make it anew \
+             with a better one"
+                .into(),
+        ],
+        BootstrapError::Crashing { .. } => vec![
+            "its settings and feature gates must be those of its version: delete it and make it anew with others"
+                .into(),
+        ],
+        BootstrapError::Node { source, .. } if source.unresponsive().is_some() => {
+            unresponsive(source)
+        }
+        BootstrapError::Node { source: ExecError::File { source, .. }, .. }
+            if source.kind() == std::io::ErrorKind::StorageFull =>
+        {
+            vec!["free space on the disk of the state folder, then run the command again".into()]
+        }
+        BootstrapError::Node { node, .. } => vec![format!(
+            "see why with `flotilla logs --node {node}`; the same command again tries again"
+        )],
+        _ => {
+            vec!["see why with `flotilla logs`; the same command again tries again".into()]
+        }
+    }
+}
 
 /// What to do about a node that does not answer.
 fn unresponsive(error: &ExecError) -> Vec<String> {
