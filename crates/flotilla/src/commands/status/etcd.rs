@@ -39,8 +39,9 @@ impl EtcdStatus {
             (true, 0) => "none may fail".to_owned(),
             (true, margin) => format!("{margin} may fail"),
         };
-        let alarms: String = alarms.iter().map(|alarm| format!("{alarm}\n")).collect();
-        format!("etcd\nmembers: {up} of {members} up\nmargin: {margin}\n{alarms}")
+        let lines = [format!("etcd\nmembers: {up} of {members} up\nmargin: {margin}")];
+        let lines: Vec<_> = lines.iter().chain(alarms).map(String::as_str).collect();
+        lines.join("\n") + "\n"
     }
 }
 
