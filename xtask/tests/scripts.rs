@@ -23,14 +23,14 @@ struct Machine {
 impl Machine {
     /// A person who is not root, on Debian, with all packages and good compilers.
     fn new() -> Self {
-        let machine = Self { dir: tempfile::tempdir().unwrap() };
+        let machine = Self { dir: tempfile::tempdir().expect("a folder") };
         for folder in ["bin", "target"] {
-            fs::create_dir(machine.path(folder)).unwrap();
+            fs::create_dir(machine.path(folder)).expect("a file of the machine");
         }
         for name in REAL {
             let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
             let real = real.iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {name}"));
-            symlink(real, machine.path("bin").join(name)).unwrap();
+            symlink(real, machine.path("bin").join(name)).expect("a file of the machine");
         }
         for name in NOTED {
             machine.program(name, "");
@@ -43,7 +43,7 @@ impl Machine {
             .program("rustc", "case $1 in -vV) echo 'host: my-machine';; *) echo 'rustc 1.95.0 (x)';; esac");
         machine.program("go", "echo go1.26.8");
         let binary = machine.path("target/my-machine/release/flotilla");
-        fs::create_dir_all(binary.parent().unwrap()).unwrap();
+        fs::create_dir_all(binary.parent().expect("a folder")).expect("a file of the machine");
         machine.write(&binary, "echo \"flotilla $*\" >> \"$LOG\"");
         let metadata = format!(r#"{{"target_directory":"{}"}}"#, machine.path("target").display());
         machine.program("cargo", &format!("case $1 in metadata) echo '{metadata}';; esac"));
@@ -67,12 +67,13 @@ impl Machine {
     }
 
     fn write(&self, path: &Path, script: &str) {
-        fs::write(path, format!("#!{}/bash\n{script}\n", self.path("bin").display())).unwrap();
-        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        fs::write(path, format!("#!{}/bash\n{script}\n", self.path("bin").display()))
+            .expect("a file of the machine");
+        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("a file of the machine");
     }
 
     fn remove(&self, name: &str) {
-        fs::remove_file(self.path("bin").join(name)).unwrap();
+        fs::remove_file(self.path("bin").join(name)).expect("a file of the machine");
     }
 
     #[expect(
@@ -84,7 +85,12 @@ impl Machine {
         let mut command = Command::new(self.path("bin/bash"));
         command.arg(scripts.join(script)).args(args).env_clear();
         let log = ("LOG", self.path("log"));
-        command.env("PATH", self.path("bin")).env("HOME", self.path("")).env(log.0, log.1).output().unwrap()
+        command
+            .env("PATH", self.path("bin"))
+            .env("HOME", self.path(""))
+            .env(log.0, log.1)
+            .output()
+            .expect("bash runs")
     }
 
     /// The programs that were called, one a line.

@@ -47,13 +47,12 @@ impl Checkout {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let modified = !git(&["status", "--porcelain"])?.is_empty();
-        let version = match version {
-            Some(version) => version.to_owned(),
-            None => {
-                let described = semantic(&git(&["describe", "--tags", "--match=v*", "--abbrev=14"])?);
-                // As upstream's own build marks it.
-                if modified { format!("{described}-dirty") } else { described }
-            }
+        let version = if let Some(version) = version {
+            version.to_owned()
+        } else {
+            let described = semantic(&git(&["describe", "--tags", "--match=v*", "--abbrev=14"])?);
+            // As upstream's own build marks it.
+            if modified { format!("{described}-dirty") } else { described }
         };
         let commit = git(&["rev-parse", "HEAD"])?;
         let date = git(&["show", "--no-patch", "--format=%cd", "--date=format:%Y-%m-%dT%H:%M:%SZ", "HEAD"])?;

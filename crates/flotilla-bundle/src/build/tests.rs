@@ -76,8 +76,8 @@ fn nothing_of_a_persons_settings_reaches_a_compiler_but_the_way_to_the_network()
     let home = fixture::folder();
     let settings = home.path().join(".config/go");
     fs::create_dir_all(&settings).unwrap();
-    let text = "GOPROXY=file:///my/proxy\nGOPRIVATE=my.example.com\nGOAMD64=v3\nGOFLAGS=-tags=mine\n";
-    fs::write(settings.join("env"), text).unwrap();
+    let file = "GOPROXY=file:///my/proxy\nGOPRIVATE=my.example.com\nGOAMD64=v3\nGOFLAGS=-tags=mine\n";
+    fs::write(settings.join("env"), file).unwrap();
     let foreign = [
         ("GOAMD64", "v4"),
         ("GOARM64", "v9.5"),
@@ -91,19 +91,19 @@ fn nothing_of_a_persons_settings_reaches_a_compiler_but_the_way_to_the_network()
         ("LIBRARY_PATH", "/my/lib"),
         ("GCC_EXEC_PREFIX", "/my/gcc/"),
     ];
-    let passed = [("HTTPS_PROXY", "http://127.0.0.1:9"), ("SSL_CERT_FILE", "/my/certificates")];
+    let network = [("HTTPS_PROXY", "http://127.0.0.1:9"), ("SSL_CERT_FILE", "/my/certificates")];
     let program = std::env::current_exe().unwrap();
-    let test = "build::tests::print_what_a_compiler_sees";
-    let command = Command::new(program).args(["--exact", test, "--ignored", "--nocapture"]);
+    let helper = "build::tests::print_what_a_compiler_sees";
+    let command = Command::new(program).args(["--exact", helper, "--ignored", "--nocapture"]);
     let command = command.env("HOME", home.path()).env_remove("XDG_CONFIG_HOME").env_remove("GOENV");
     let command = command.env_remove("GOPROXY").env_remove("GOPRIVATE");
     let command =
-        foreign.iter().chain(&passed).fold(command, |command, (name, value)| command.env(name, value));
+        foreign.iter().chain(&network).fold(command, |command, (name, value)| command.env(name, value));
     let seen = command.run().unwrap().text();
     for (name, _) in foreign {
         assert!(!seen.contains(&format!("gcc sees {name}=")), "{seen}");
     }
-    for (name, value) in passed {
+    for (name, value) in network {
         assert!(seen.contains(&format!("gcc sees {name}={value}")), "{seen}");
     }
     assert!(seen.contains("gcc sees PATH=") && seen.contains("gcc sees HOME="), "{seen}");

@@ -248,9 +248,9 @@ fn whoever_may_enter_the_state_folder_may_list_bundles() {
     let modes = || [mode(&shelf.bundles()), mode(&bundle.path), mode(&file)];
     assert_eq!(modes(), [0o755, 0o755, 0o644]);
     // Those of an older flotilla become readable with the next change, or when root takes one.
-    let changes: [&dyn Fn(); 2] = [&|| drop(shelf.acquire("test", &Events::default()).unwrap()), &|| {
-        drop(shelf.ensure(&crate::Request::default(), &Events::default()).unwrap())
-    }];
+    let take_lock = || drop(shelf.acquire("test", &Events::default()).unwrap());
+    let take_bundle = || drop(shelf.ensure(&crate::Request::default(), &Events::default()).unwrap());
+    let changes: [&dyn Fn(); 2] = [&take_lock, &take_bundle];
     let changes = changes.iter().take(if fixture::is_root() { 2 } else { 1 });
     for change in changes {
         for (path, mode) in [(&shelf.bundles(), 0o700), (&bundle.path, 0o700), (&file, 0o600)] {

@@ -12,7 +12,7 @@ use super::Cx;
 use crate::failure::Failure;
 
 /// A build that is over in this time is no reason to ask.
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_mins(1);
 
 /// What the nodes of a cluster are made from. Nobody removes it while this lives.
 pub(crate) struct Bundles {

@@ -1,7 +1,7 @@
 //! Without root nothing is touched.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use flotilla_linux::host::Command;
 use flotilla_testkit::Home;
@@ -117,7 +117,6 @@ fn what_sudo_made_can_be_listed_without_it() {
     let listed = nobody.run(&["bundle", "list", "-o", "json"]).success();
     assert!(listed.stdout.contains(&digest), "{listed}");
     // What is in it stays root's.
-    use std::os::unix::fs::MetadataExt;
     assert_eq!(fs::metadata(&state).unwrap().uid(), NOBODY);
     assert_eq!(fs::metadata(state.join("bundles")).unwrap().uid(), 0);
     let refused = nobody.run(&["bundle", "remove", &digest]);

@@ -44,8 +44,8 @@ fn who_agrees_or_cannot_be_asked_is_told_and_not_asked_again() {
 /// What `start` says of the tiny bundle, until it finds that somebody else is at the cluster.
 fn said_at_start(home: &flotilla_testkit::Home) -> String {
     let store = ClusterStore::new(&home.state());
-    let name = "flotilla".parse().unwrap();
-    let _lock = store.lock(&name, "test", WhenBusy::Fail, &Cancel::new(), |_| ()).unwrap();
+    let name = "flotilla".parse().expect("a good name");
+    let _lock = store.lock(&name, "test", WhenBusy::Fail, &Cancel::new(), |_| ()).expect("nobody has it");
     let start = ["start", "--force", "--no-wait-lock", "--kubernetes-version", TINY_VERSION];
     let ran = home.run(start);
     assert_ne!(ran.status, 0, "{ran}");

@@ -135,12 +135,13 @@ fn what_a_killed_export_left_is_removed_and_nothing_else() {
     assert_eq!(fixture::names_in(home.path()), left);
 }
 
+const EVIL: &str = "\u{1b}[2Jevil";
+
 #[test]
 fn no_text_of_an_archive_is_a_command_for_a_terminal() {
     if !fixture::is_root() {
         return;
     }
-    const EVIL: &str = "\u{1b}[2Jevil";
     let changes: [fn(&mut Manifest); 8] = [
         |manifest| manifest.source = EVIL.into(),
         |manifest| manifest.created = "2026\u{9b}2J".into(),

@@ -89,11 +89,12 @@ impl Archive {
         fixture::set_mode(&root.join("DEBIAN"), 0o755);
         fs::write(root.join("DEBIAN/control"), &control).unwrap();
         fill(&root);
-        let file = self.deb(name, version);
-        Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(&file).run().unwrap();
+        let package = self.deb(name, version);
+        let build = Command::new("dpkg-deb").args(["--root-owner-group", "--build"]);
+        build.arg(&root).arg(&package).run().unwrap();
         fs::remove_dir_all(&root).unwrap();
-        let size = fs::metadata(&file).unwrap().len();
-        let sha256 = hash::of_file(&file).unwrap();
+        let size = fs::metadata(&package).unwrap().len();
+        let sha256 = hash::of_file(&package).unwrap();
         let filename = format!("./{name}_{version}_all.deb");
         write!(self.index, "{control}Filename: {filename}\nSize: {size}\nSHA256: {sha256}\n\n").unwrap();
     }

@@ -141,7 +141,7 @@ impl Workbench {
     fn go(&self) -> Command {
         let (files, scratch) = (self.path("out"), self.path("scratch"));
         let at = Workplace { files: &files, scratch: &scratch };
-        self.source.go(&self.path("module"), &at).env("CGO_ENABLED", "0")
+        self.source.go(self.path("module"), &at).env("CGO_ENABLED", "0")
     }
 
     fn compile(&self, how: &GoComponent, reporter: &dyn Reporter) -> Result<(), CommandError> {
