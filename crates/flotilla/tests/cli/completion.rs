@@ -16,8 +16,8 @@ fn offered(home: &Home, words: &[&str]) -> Vec<String> {
         .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
         .args(["--", "flotilla"])
         .args(words);
-    let answer = asked.run().unwrap().stdout;
-    String::from_utf8(answer).unwrap().lines().map(str::to_owned).collect()
+    let answer = asked.run().expect("it answers").stdout;
+    String::from_utf8(answer).expect("names are text").lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -15,24 +15,24 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     cx.heed_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
-    let named = super::names(&cluster, &wanted)?;
+    let asked_for = super::names(&cluster, &wanted)?;
     // As a proposal has it: `node add`, then `node start`. Its --all says the same.
     let all = cluster.spec.nodes.iter().map(|node| node.name.clone());
-    let names = if named.is_empty() { all.collect() } else { named.clone() };
+    let names = if asked_for.is_empty() { all.collect() } else { asked_for.clone() };
     for node in cluster.spec.nodes.iter_mut().filter(|node| names.contains(&node.name)) {
         node.power = WantedPower::Running;
     }
     // Whoever starts one wants to keep it.
-    cluster.handed_out.leaving.retain(|node| !named.contains(node));
+    cluster.handed_out.leaving.retain(|node| !asked_for.contains(node));
     super::control_plane_is_to_run(&cluster)?;
     ranges::check(cx, &cluster, false)?;
-    let changed = if named.is_empty() {
+    let changed = if asked_for.is_empty() {
         cx.store.save(&cluster)?;
         cx.start(&mut cluster, &wait::default())?
     } else {
-        cx.wait(cx.engine().can_start_nodes(&cluster, &named))?;
+        cx.wait(cx.engine().can_start_nodes(&cluster, &asked_for))?;
         cx.store.save(&cluster)?;
-        cx.start_nodes(&mut cluster, &named, &wait::default())?
+        cx.start_nodes(&mut cluster, &asked_for, &wait::default())?
     };
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
         let (names, verb) = (super::joined(&names), if names.len() > 1 { "run" } else { "runs" });
