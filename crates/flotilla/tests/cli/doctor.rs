@@ -32,7 +32,7 @@ const CHECKS: [(&str, &str); 22] = [
 ];
 
 /// Names of errors that no look at the host can tell beforehand, and why.
-const NOT_THE_HOST: [(&str, &str); 23] = [
+const NOT_THE_HOST: [(&str, &str); 24] = [
     ("BUNDLE_AMBIGUOUS", "what was typed"),
     ("BUNDLE_BAD_ARCHIVE", "a file that was named"),
     ("BUNDLE_BAD_CHECKOUT", "a folder that was named"),
@@ -46,6 +46,7 @@ const NOT_THE_HOST: [(&str, &str); 23] = [
     ("HOST_FILE_EXISTS", "a file that was named"),
     ("HOST_IO", "a file that could be used before"),
     ("HOST_KUBECONFIG", "a person's own file, which only `update-context` needs"),
+    ("HOST_KUBECONFIG_TAKEN", "the name that was typed"),
     ("HOST_NO_MOUNT", "a folder that was named"),
     ("HOST_STATE_DAMAGED", "one cluster's state"),
     ("HOST_STATE_NEWER", "one cluster's state"),

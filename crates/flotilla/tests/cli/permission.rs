@@ -135,7 +135,7 @@ fn clusters_are_listed_where_the_state_can_be_read() {
     fs::create_dir_all(&clusters).unwrap();
     fs::set_permissions(nobody.home.state(), Permissions::from_mode(0o700)).unwrap();
     let ran = nobody.run(&["list"]);
-    assert!(ran.status == 37 && ran.stderr.contains("hint: run it with `sudo"), "{ran}");
+    assert!(ran.status == 37 && ran.stderr.contains("`sudo --preserve-env="), "{ran}");
     for folder in [nobody.home.state(), clusters] {
         chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
     }
