@@ -23,18 +23,11 @@ pub(crate) struct Bundles {
     _held: Vec<Hold>,
 }
 
-/// Tells what building the bundles takes if they are not there, and asks where somebody can answer. False if the person
-/// does not want it.
+/// Tells what building a cluster's bundles takes if they are not there, and asks where somebody can answer. False if the
+/// person does not want it.
 pub(crate) fn agreed(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, yes: bool) -> Result<bool, Failure> {
     let own = spec.nodes.iter().filter_map(|node| own_version(spec, node));
-    let versions: BTreeSet<_> = own.chain([&spec.kubernetes_version]).collect();
-    let mut time = Duration::ZERO;
-    for version in versions {
-        if let Some(forecast) = shelf.forecast(&of_version(version))? {
-            time += forecast.time;
-            cx.screen.reporter().report(Event::Note { text: tell(&forecast) });
-        }
-    }
+    let time = announce(cx, shelf, own.chain([&spec.kubernetes_version]))?;
     if yes || time < SHORT {
         return Ok(true);
     }
@@ -47,6 +40,22 @@ pub(crate) fn agreed(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, yes: bool) -> R
         );
     }
     Ok(agreed)
+}
+
+/// Tells what building these versions takes if they are not there. Gives the time.
+fn announce<'a>(
+    cx: &Cx,
+    shelf: &Shelf,
+    versions: impl Iterator<Item = &'a KubernetesVersion>,
+) -> Result<Duration, Failure> {
+    let mut time = Duration::ZERO;
+    for version in versions.collect::<BTreeSet<_>>() {
+        if let Some(forecast) = shelf.forecast(&of_version(version))? {
+            time += forecast.time;
+            cx.screen.reporter().report(Event::Note { text: tell(&forecast) });
+        }
+    }
+    Ok(time)
 }
 
 fn tell(forecast: &Forecast) -> String {
@@ -90,8 +99,20 @@ pub(crate) fn take(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, is_new: bool) -> 
     Ok(Bundles { cluster, nodes, _held: held })
 }
 
+/// The same as [`of_nodes`] for a cluster that exists: tells what has to be built for its new nodes.
+pub(crate) fn of_new_nodes(
+    cx: &Cx,
+    shelf: &Shelf,
+    spec: &ClusterSpec,
+    known: &BTreeMap<NodeName, String>,
+) -> Result<BTreeMap<NodeName, String>, Failure> {
+    let new = spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
+    announce(cx, shelf, new.filter_map(|node| own_version(spec, node)))?;
+    of_nodes(cx, shelf, spec, known)
+}
+
 /// The bundles of nodes that do not have the cluster's, by digest: found, or built. Those that are known stay.
-pub(crate) fn of_nodes(
+fn of_nodes(
     cx: &Cx,
     shelf: &Shelf,
     spec: &ClusterSpec,

@@ -20,8 +20,7 @@ pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, Failure>
     check(cx, &shelf, cluster)?;
     let known = cluster.handed_out.bundles.clone();
     // A node that was asked for is worth a build: there is nothing to ask.
-    bundles::agreed(cx, &shelf, &cluster.spec, true)?;
-    cluster.handed_out.bundles = bundles::of_nodes(cx, &shelf, &cluster.spec, &known)?;
+    cluster.handed_out.bundles = bundles::of_new_nodes(cx, &shelf, &cluster.spec, &known)?;
     let held = bundles::hold(&shelf, &cluster.handed_out.bundles)?;
     // Nobody takes the names and ports between our look and our note.
     let _alone = cx.store.hand_out_alone()?;

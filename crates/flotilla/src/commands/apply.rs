@@ -112,7 +112,7 @@ pub(crate) fn change(
     check(cx, cluster, plan, drain.force)?;
     let mut next = merged(cluster, plan)?;
     let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    next.handed_out.bundles = bundles::of_nodes(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
+    next.handed_out.bundles = bundles::of_new_nodes(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
     if only.is_none() {
         cx.wait(engine.finish_stop(cluster))?;
     }

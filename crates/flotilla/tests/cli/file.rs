@@ -386,7 +386,7 @@ fn what_a_new_cluster_cannot_have_of_the_host_is_told_before_anything_is_built()
     refused("nodes: [{}, {bundle: '0123456789ab'}]", 15, "no bundle for");
     refused("nodes: [{}, {kubernetesVersion: v1.36.3}]", 14, "cluster.yaml:4:33 (`nodes");
     refused("kubernetesVersion: v1.36.3", 14, "cluster.yaml:4:20 (`kuber");
-    refused("nodes:\n- count: 300", 18, "cluster.yaml:5:10 (`- count: 300`): the subnet has no address left");
+    refused("nodes:\n- count: 300", 18, "cluster.yaml:5:3 (`- count: 300`): 300 nodes are too many");
     assert_eq!(home.files(), before);
 }
 
