@@ -46,6 +46,9 @@ pub struct Nft {
     root: Option<PathBuf>,
 }
 
+/// The kernel takes 128 KiB (MAX_ARG_STRLEN).
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
 impl Nft {
     /// The nft of PATH.
     pub fn on_host() -> Self {
@@ -59,8 +62,13 @@ impl Nft {
 
     /// Applies rules in nft's language: all of them or none.
     pub fn apply(&self, ruleset: &str) -> Result<(), NftError> {
-        let input = text_file(ruleset).map_err(|source| NftError::Input { source })?;
-        let applied = self.command().args(["-f", "-"]).stdin(input).run();
+        // As an argument: for its standard input nft 1.0.9 opens /dev/stdin, which a bundle's root does not have.
+        let applied = if ruleset.len() < LONGEST_ARGUMENT {
+            self.command().arg(ruleset).shown_as(&["nft", "-f", "-"].map(str::to_owned)).run()
+        } else {
+            let input = text_file(ruleset).map_err(|source| NftError::Input { source })?;
+            self.command().args(["-f", "-"]).stdin(input).run()
+        };
         applied.map(drop).map_err(|source| NftError::Apply { source })
     }
 
