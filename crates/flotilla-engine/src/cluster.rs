@@ -41,6 +41,9 @@ pub struct HandedOut {
     /// Nodes that were deleted while the API could not be told: it lists them still, and the next `start` sees to that.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ghosts: BTreeSet<NodeName>,
+    /// A `start` has succeeded: if no control plane has its data any more, that data is lost, and not yet to come.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub founded: bool,
     /// The digest of the bundle that nodes are made from.
     pub bundle: String,
     /// The same for nodes that have one of their own.
@@ -82,6 +85,7 @@ impl HandedOut {
             adding: BTreeSet::new(),
             leaving: BTreeSet::new(),
             ghosts: BTreeSet::new(),
+            founded: false,
             bundle,
             bundles: BTreeMap::new(),
             cni: None,

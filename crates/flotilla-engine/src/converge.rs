@@ -500,7 +500,8 @@ fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> 
         let (cluster, node) = (cluster.name().clone(), node.clone());
         return Err(EngineError::AuthorityExpired { cluster, node, authority: authority.clone() });
     }
-    if observed.orphans.is_empty() {
+    let is_lost = cluster.handed_out.founded && observed.founders.is_empty();
+    if observed.orphans.is_empty() && !is_lost {
         return Ok(());
     }
     let lost = cluster.spec.control_planes().map(|node| node.name.clone()).collect();

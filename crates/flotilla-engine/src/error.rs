@@ -42,14 +42,14 @@ pub enum EngineError {
     #[error("etcd does not answer: how many of its members are up is not known")]
     MajorityUnknown { cluster: ClusterName },
     #[error(
-        "cluster {cluster} has lost its control plane: the disk of {} is empty, but {} joined it before",
-        names(.lost), names(.members)
+        "cluster {cluster} has lost its control plane: the disk of {} is empty, but {}",
+        names(.lost), joined_before(.members)
     )]
     ControlPlaneLost {
         cluster: ClusterName,
         /// All its control planes.
         lost: Vec<NodeName>,
-        /// Nodes that are members still.
+        /// Nodes that are members still; none if only the cluster's state says that it ran.
         members: Vec<NodeName>,
     },
     #[error(
@@ -372,6 +372,14 @@ fn spec_code(kind: SpecErrorKind) -> Code {
         SpecErrorKind::Named(name, exit_status) => (name, exit_status),
     };
     Code { name, exit_status }
+}
+
+fn joined_before(members: &[NodeName]) -> String {
+    if members.is_empty() {
+        "it has run before".into()
+    } else {
+        format!("{} joined it before", names(members))
+    }
 }
 
 fn names(nodes: &[NodeName]) -> String {

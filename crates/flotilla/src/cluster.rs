@@ -97,8 +97,9 @@ impl<'a> Cx<'a> {
     /// Makes everything run, and finishes what killed commands have left: no node is to be added or deleted any more.
     pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, Failure> {
         let changed = self.wait(self.engine().start(cluster, wait))?;
-        if !cluster.handed_out.adding.is_empty() {
+        if !cluster.handed_out.adding.is_empty() || !cluster.handed_out.founded {
             cluster.handed_out.adding.clear();
+            cluster.handed_out.founded = true;
             self.store.save(cluster)?;
         }
         Ok(changed.or(self.finish_removals(cluster)?))

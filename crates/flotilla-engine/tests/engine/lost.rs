@@ -32,6 +32,24 @@ async fn a_lost_control_plane_is_not_replaced_by_an_empty_one() {
 }
 
 #[tokio::test]
+async fn a_cluster_of_one_node_that_has_run_is_not_replaced_by_an_empty_one() {
+    let mut world = World::running().await;
+    world.stop().await.unwrap();
+    world.driver.remove(world.name(), world.node()).await.unwrap();
+    world.cluster.handed_out.founded = true;
+    world.calls.take();
+    let error = world.start().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cluster demo has lost its control plane: the disk of demo is empty, but it has run before"
+    );
+    assert!(world.calls.take().iter().all(|call| !call.starts_with("ensure")), "nothing is changed");
+    // Its first `start` was killed before it had succeeded.
+    world.cluster.handed_out.founded = false;
+    world.start().await.unwrap();
+}
+
+#[tokio::test]
 async fn one_of_several_control_planes_may_be_lost() {
     let world = World::running_of(with_control_planes()).await;
     world.stop().await.unwrap();

@@ -316,7 +316,7 @@ fn a_damaged_state_is_told_with_what_is_wrong_and_nothing_proposes_to_delete_it(
     cluster.yaml: line 1, column 1 (``): unexpected end of file
     it is the state of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `bundle`, `bundles`, `cni`
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `founded`, `bundle`, `bundles`, `cni`
     `schemaVersion` is "two"
     it has no `spec`
     "#);

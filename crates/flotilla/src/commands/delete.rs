@@ -21,7 +21,7 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
     }
     let names = cx.store.names()?;
     if names.is_empty() {
-        cx.screen.result(&json!({"deleted": false}), || "there is no cluster to delete".into());
+        cx.screen.result(&json!({"changed": false}), || "there is no cluster to delete".into());
     }
     cx.each(names, "deleted", |name| delete(cx, name, args).map(drop))
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
 fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<Changed, Failure> {
     let _lock = cx.lock(name, "flotilla delete", args.lock)?;
     let deleted = cx.wait(cx.engine().delete(name))?;
-    cx.screen.result(&json!({"name": name.as_ref(), "deleted": deleted.is_yes()}), || match deleted {
+    cx.screen.result(&json!({"cluster": name.as_ref(), "changed": deleted.is_yes()}), || match deleted {
         Changed::Yes => format!("{name} is deleted"),
         Changed::No => format!("there is no cluster {name}: nothing was deleted"),
     });

@@ -73,7 +73,7 @@ fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Resu
         };
         count += done.map_err(EngineError::from)?;
     }
-    let value = json!({"name": cx.name.as_ref(), "containers": count});
+    let value = json!({"cluster": cx.name.as_ref(), "containers": count});
     cx.screen.result(&value, || {
         let whose = namespaces.map_or_else(|| "all namespaces".into(), |namespaces| namespaces.join(", "));
         let done = match change {

@@ -266,7 +266,7 @@ fn tell(screen: &Screen, cluster: &Cluster, changed: Changed, pending: &[NodeNam
     let (name, version) = (cluster.name(), &cluster.spec.kubernetes_version);
     let node = cluster.primary().map(|node| node.address.to_string()).unwrap_or_default();
     let mut value = json!({
-        "name": name.as_ref(),
+        "cluster": name.as_ref(),
         "changed": changed.is_yes() || !pending.is_empty(),
         "kubernetesVersion": version.to_string(),
         "server": cluster.api_url(),

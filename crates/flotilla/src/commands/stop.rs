@@ -35,7 +35,7 @@ fn stop(cx: &Cx, name: &ClusterName, args: &StopArgs) -> Result<(), Failure> {
     }
     cx.store.save(&cluster)?;
     let changed = cx.wait(cx.engine().stop(&cluster, args.keep_context_active))?;
-    cx.screen.result(&json!({"name": name.as_ref(), "changed": changed.is_yes()}), || match changed {
+    cx.screen.result(&json!({"cluster": name.as_ref(), "changed": changed.is_yes()}), || match changed {
         Changed::Yes => {
             let flag = profile_flag(name);
             format!("{name} is stopped; `flotilla start{flag}` brings it back with all it holds")

@@ -12,7 +12,7 @@ pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
     let access = cx.wait(access(cx, &cluster))?;
     let changed = cx.kubeconfig().put(&cx.name, &access)?;
     let path = cx.kubeconfig().path(&cx.name).display().to_string();
-    let value = json!({"name": cx.name.as_ref(), "changed": changed.is_yes(), "kubeconfig": path});
+    let value = json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes(), "kubeconfig": path});
     cx.screen.result(&value, || {
         let name = &cx.name;
         if changed.is_yes() {

@@ -176,7 +176,7 @@ fn stopping_it_again_changes_nothing() {
     assert_snapshot!(home.run(["stop", "--all", "-o", "json"]), @r#"
     status: 0
     ----- stdout -----
-    {"data":{"changed":false,"name":"demo"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"changed":false,"cluster":"demo"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }
