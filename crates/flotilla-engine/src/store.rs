@@ -150,6 +150,15 @@ impl ClusterStore {
         read.map_err(|unreadable| self.unreadable(name, RENEWAL, unreadable))
     }
 
+    /// Forgets a renewal that has changed nothing.
+    pub fn remove_renewal(&self, name: &ClusterName) -> Result<(), EngineError> {
+        let path = self.folder(name).join(RENEWAL);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|source| self.io("remove", &path, source)),
+        }
+    }
+
     pub fn save_renewal(&self, name: &ClusterName, renewal: &Renewal) -> Result<(), EngineError> {
         let path = self.make_folder(name)?.join(RENEWAL);
         write_whole(&path, record::versioned(renewal).as_bytes())
@@ -217,6 +226,9 @@ impl ClusterStore {
         let (path, text) = (folder.join(STATE), record::write(cluster));
         let before = fs::read(&path).ok().filter(|before| *before != text.as_bytes());
         if let Some(before) = before {
+            // The first version kept the spec in a file that goes now: a backup has to be whole by itself.
+            let known = self.load(cluster.name()).ok().flatten();
+            let before = known.map_or(before, |known| record::write(&known).into_bytes());
             let backup = folder.join(BACKUP);
             write_whole(&backup, &before).map_err(|source| self.io("write", &backup, source))?;
         }

@@ -37,5 +37,5 @@ pub(crate) const FOUNDING: &str = "/var/lib/flotilla/founding";
 pub(crate) const FOUNDED: &str = "/var/lib/flotilla/founded";
 /// Where a joining node finds the API, and whom it trusts.
 pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";
-/// There while `pause` holds.
-pub(crate) const PAUSED: &str = "/var/lib/flotilla/paused";
+/// There while `pause` holds: until the node goes down at the latest, since nothing is frozen in one that has booted again.
+pub(crate) const PAUSED: &str = "/run/flotilla/paused";

@@ -56,6 +56,17 @@ impl ClusterSpec {
         findings
     }
 
+    /// Those of the problems of a changed spec that this one, which exists, does not have already: what an earlier version
+    /// accepted keeps nobody from changing something else.
+    pub fn new_problems(&self, problems: Vec<SpecError>, host: &HostSize) -> Vec<SpecError> {
+        let known = self.check(host);
+        let is_known = |problem: &SpecError| match problem {
+            SpecError::At { error, .. } => known.contains(error),
+            other => known.contains(other),
+        };
+        problems.into_iter().filter(|problem| !is_known(problem)).collect()
+    }
+
     /// What is unusual, but can be: what will work on that host for as long as nobody uses all of it, and control
     /// planes of which one more serves nobody.
     pub fn warnings(&self, host: &HostSize) -> Vec<SpecError> {

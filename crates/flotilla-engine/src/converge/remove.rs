@@ -32,9 +32,6 @@ impl Engine<'_> {
         nodes: &[NodeName],
         drain: Drain,
     ) -> Result<(), EngineError> {
-        // First: nobody relies on one that is about to go.
-        cluster.spec.hand_over_primary(nodes);
-        self.store.save(cluster)?;
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         let limit = if drain.force { ANSWER_IF_FORCED } else { ANSWER };
@@ -43,6 +40,9 @@ impl Engine<'_> {
             self.can_go_undrained(cluster, &observed, drain.force)?;
         }
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, (Leaving::Deleted, drain.force))?;
+        // Nobody relies on one that is about to go.
+        cluster.spec.hand_over_primary(nodes);
+        self.store.save(cluster)?;
         if reachable {
             self.empty(cluster, &observed, machines.clone(), nodes, drain).await?;
         }

@@ -148,6 +148,32 @@ fn a_node_whose_number_a_killed_command_of_the_first_version_did_not_save_has_on
     assert_eq!(kept.load().unwrap(), Some(cluster), "and the same one every time");
 }
 
+/// The spec was in another file, which goes with the first save.
+#[test]
+fn the_backup_of_a_cluster_of_the_first_version_is_whole() {
+    let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
+    let old = kept.load().unwrap().unwrap();
+    let mut new = old.clone();
+    new.spec.nodes[1].power = flotilla_spec::WantedPower::Stopped;
+    kept.store.save(&new).unwrap();
+    // As the hint about a damaged state says.
+    fs::copy(kept.file("state.json.bak"), kept.file("state.json")).unwrap();
+    assert_eq!(kept.load().unwrap(), Some(old));
+}
+
+#[test]
+fn a_renewal_that_changed_nothing_is_forgotten() {
+    let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
+    let name = "demo".parse().unwrap();
+    let renewal = Renewal { node: "demo".parse().unwrap(), data: "7".into(), finished: false };
+    kept.store.save_renewal(&name, &renewal).unwrap();
+    assert_eq!(kept.store.renewal(&name).unwrap(), Some(renewal));
+    for _ in 0..2 {
+        kept.store.remove_renewal(&name).unwrap();
+        assert_eq!(kept.store.renewal(&name).unwrap(), None);
+    }
+}
+
 /// Whatever was written of a save, the cluster is the one before or the one after, and every node has a number.
 #[test]
 fn a_save_that_is_cut_off_anywhere_leaves_the_old_cluster_or_the_new_one() {

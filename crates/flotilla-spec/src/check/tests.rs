@@ -301,3 +301,15 @@ fn the_last_node_that_fits_has_an_address_and_a_range() {
     assert_eq!(crate::network::pod_range(pods, 24, 256).unwrap().to_string(), "10.244.255.0/24");
     assert!(crate::network::pod_range(pods, 24, 257).is_none());
 }
+
+#[test]
+fn what_an_earlier_version_accepted_keeps_nobody_from_another_change() {
+    let mut known = cluster(vec![node("a", Role::ControlPlane)]);
+    known.extra_config = vec!["etcd.listen-metrics-urls=http://0.0.0.0:2381".parse().unwrap()];
+    let mut wanted = known.clone();
+    assert_ne!(told(&wanted.check(&HOST)), "");
+    assert_eq!(known.new_problems(wanted.check(&HOST), &HOST), []);
+    wanted.nodes[0].memory = crate::Memory::Bytes(MIB);
+    let new = known.new_problems(wanted.check(&HOST), &HOST);
+    assert!(matches!(new.as_slice(), [SpecError::MemoryTooSmall { .. }]), "{new:?}");
+}

@@ -9,7 +9,7 @@ mod status;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use flotilla_engine::port::{Machine, Power};
+use flotilla_engine::port::{Machine, Membership, Power};
 use flotilla_engine::{Cluster, EngineError, Node};
 use flotilla_spec::Role;
 
@@ -47,8 +47,9 @@ pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPl
         let mut found = Vec::new();
         for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
             if let Some(machine) = machines.remove(&node.spec.name) {
-                let joined =
-                    engine.bootstrapper.has_joined(machine.as_ref()).await.map_err(EngineError::from)?;
+                // One that founded the cluster and was killed before it was finished has data and keys, too.
+                let membership = engine.bootstrapper.membership(machine.as_ref()).await;
+                let joined = membership.map_err(EngineError::from)? != Membership::None;
                 found.push(ControlPlane { node, machine, joined });
             }
         }

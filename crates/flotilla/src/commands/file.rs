@@ -61,7 +61,10 @@ impl Plan {
             let wanted = file.expanded(&shelf.default_version().parse()?);
             (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
         };
-        let problems = file.check(&wanted, &this_host());
+        let mut problems = file.check(&wanted, &this_host());
+        if cluster.is_some() {
+            problems = known.new_problems(problems, &this_host());
+        }
         if !problems.is_empty() {
             return Err(EngineError::Spec(problems).into());
         }

@@ -73,6 +73,9 @@ pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> 
 /// that the spec names are looked for from `folder`.
 fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) -> Result<(), Failure> {
     let mut problems = asked.problems(&this_host());
+    if let Ok(Some(known)) = cx.store.load(&cx.name) {
+        problems = known.spec.new_problems(problems, &this_host());
+    }
     problems.extend(prepare::version_problem(shelf, asked.spec())?);
     prepare::refuse(problems, asked.file())?;
     cx.require_root()?;
@@ -118,7 +121,12 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
         cx.wait(cx.engine().finish_stop(&known))?;
         let spec = asked.merged_into(cx, &known)?;
         pending = sizes_that_wait(cx, &known.spec, &spec)?;
-        let cluster = Cluster { spec, ..known };
+        let mut cluster = Cluster { spec, ..known };
+        if asked.file().is_some() {
+            // A node whose removal was killed stays if the file has it.
+            let is_listed = |name: &NodeName| asked.spec().nodes.iter().any(|node| node.name == *name);
+            cluster.handed_out.leaving.retain(|name| !is_listed(name));
+        }
         cx.store.save(&cluster)?;
         cluster
     } else {

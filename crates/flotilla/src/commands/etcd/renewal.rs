@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flotilla_engine::event::{Event, Outcome, Step};
-use flotilla_engine::port::{Cmd, Machine, Membership, Power};
+use flotilla_engine::port::{Cmd, DriverError, ExecError, Machine, Membership, Power};
 use flotilla_engine::store::Renewal;
 use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
@@ -74,15 +74,20 @@ pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, Failu
     let renewal = cx.store.renewal(&cx.name)?.filter(|renewal| renewal.node == member.node.spec.name);
     Ok(match renewal {
         Some(renewal) if renewal.finished => Progress::Finished,
-        Some(renewal) if renewal.data != data_of(cx, member) => Progress::Begun,
+        Some(renewal) if renewal.data != data_of(cx, member)? => Progress::Begun,
         _ => Progress::None,
     })
 }
 
 /// What etcd's data is known by: the folder, of which there is another one as soon as etcd has begun anew.
-fn data_of(cx: &Cx, member: &ControlPlane) -> String {
+/// Empty where there is none; a node that does not answer is an error, and not a sign of anything.
+fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, Failure> {
     let stat = Cmd::new(["stat", "--format=%i", "/var/lib/etcd/member"]);
-    cx.wait(member.machine.exec().run(stat)).map(|inode| inode.text().trim().to_owned()).unwrap_or_default()
+    match cx.wait(member.machine.exec().run(stat)) {
+        Ok(inode) => Ok(inode.text().trim().to_owned()),
+        Err(ExecError::Failed { .. }) => Ok(String::new()),
+        Err(error) => Err(EngineError::from(DriverError::Exec(error)).into()),
+    }
 }
 
 /// Lets etcd begin anew in `member`, which is the primary control plane from then on. No other one of those that are
@@ -99,8 +104,10 @@ pub(crate) fn renew(
     // First: killed in the middle, the next command goes on with the same one.
     cluster.spec.make_primary(name);
     cx.store.save(cluster)?;
-    if progress(cx, member)? != Progress::Begun {
-        let renewal = Renewal { node: name.clone(), data: data_of(cx, member), finished: false };
+    let had_begun = progress(cx, member)? == Progress::Begun;
+    let data = data_of(cx, member)?;
+    if !had_begun {
+        let renewal = Renewal { node: name.clone(), data: data.clone(), finished: false };
         cx.store.save_renewal(&cx.name, &renewal)?;
     }
     let title = format!("beginning etcd anew in node {name}");
@@ -108,6 +115,10 @@ pub(crate) fn renew(
     let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source);
     if restored.is_err() {
         Kept::find(cx, there).warn(cx);
+        // Else it would be taken for one that had begun, as soon as the node has other data for another reason.
+        if !had_begun && data_of(cx, member).is_ok_and(|now| now == data) {
+            cx.store.remove_renewal(&cx.name)?;
+        }
     }
     let restored = restored?;
     step.done(Outcome::Done);
@@ -140,7 +151,7 @@ fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), Failure
     let stopped = stopped.filter(|node| node.name != member.node.spec.name);
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
     cx.wait(cx.engine().power_off(cluster, &stopped))?;
-    let renewal = Renewal { node: member.node.spec.name.clone(), data: data_of(cx, member), finished: true };
+    let renewal = Renewal { node: member.node.spec.name.clone(), data: data_of(cx, member)?, finished: true };
     Ok(cx.store.save_renewal(&cx.name, &renewal)?)
 }
 

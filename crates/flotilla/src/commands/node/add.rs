@@ -23,8 +23,9 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     let mut cluster = cx.store.get(&cx.name)?;
     super::control_plane_is_to_run(&cluster)?;
     let wanted = typed.over(&cluster.spec.node_defaults)?;
+    let known = cluster.spec.clone();
     let added = add(&mut cluster, &wanted)?;
-    let problems = problems(&cluster);
+    let problems = known.new_problems(problems(&cluster), &this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }

@@ -73,7 +73,7 @@ fn plan(cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan,
     for node in wanted.nodes.iter_mut().filter(|known| known.name == *node) {
         settings.apply_to(node)?;
     }
-    let problems = wanted.check(&this_host());
+    let problems = cluster.spec.new_problems(wanted.check(&this_host()), &this_host());
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }

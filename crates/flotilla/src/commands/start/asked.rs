@@ -41,6 +41,7 @@ impl Asked<'_> {
                 }
                 // What was typed was checked for a cluster of plain nodes.
                 let problems = if wanted.sizes_given() { spec.check(&this_host()) } else { Vec::new() };
+                let problems = known.spec.new_problems(problems, &this_host());
                 if problems.is_empty() { Ok(spec) } else { Err(EngineError::Spec(problems).into()) }
             }
             Self::File(file, _) => {
