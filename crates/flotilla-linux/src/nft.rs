@@ -46,7 +46,7 @@ pub struct Nft {
     root: Option<PathBuf>,
 }
 
-/// The kernel takes 128 KiB (MAX_ARG_STRLEN).
+/// The kernel takes 128 KiB (`MAX_ARG_STRLEN`).
 const LONGEST_ARGUMENT: usize = 128 << 10;
 
 impl Nft {
