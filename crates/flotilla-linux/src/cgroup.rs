@@ -44,6 +44,8 @@ pub enum CgroupError {
     Limit { path: PathBuf, value: String, source: io::Error },
     #[error("cannot thaw the control group {}", path.display())]
     Thaw { path: PathBuf, source: io::Error },
+    #[error("cannot list the processes of the control group {}", path.display())]
+    Processes { path: PathBuf, source: io::Error },
     #[error("processes of the control group {} did not end when killed: {}", path.display(), processes.join(", "))]
     Alive { path: PathBuf, processes: Vec<String> },
     #[error("the control group {} of this container holds processes that cannot be moved", path.display())]

@@ -6,9 +6,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::{CgroupError, Group, layout};
+use super::{CgroupError, Group, is_gone, layout};
 use crate::poll::pause;
 use crate::process::Process;
 
@@ -17,6 +18,8 @@ pub(super) const LEAF: &str = "init";
 /// How long processes that were killed may take to end: one that waits for a disk takes its time.
 const KILL_PATIENCE: Duration = Duration::from_secs(15);
 const KILL_PAUSE: Duration = Duration::from_millis(5);
+/// How many processes are held at once to be killed. Each takes a descriptor, of which we may have no more than 1024.
+const KILL_CHUNK: usize = 64;
 /// How many of the processes that are left an error names.
 const NAMED: usize = 5;
 
@@ -28,6 +31,8 @@ impl Group {
     pub fn init(&self) -> Option<Process> {
         self.paths_everywhere().find_map(|group| {
             let leaves = [group.join(LEAF), group];
+            // A group that cannot be read has no PID 1 that we could use.
+            let pids_in = |leaf: &Path| pids_in(leaf).unwrap_or_default();
             let found = leaves.iter().flat_map(|leaf| pids_in(leaf).into_iter().map(move |pid| (leaf, pid)));
             found.filter(|(_, pid)| is_init(*pid)).find_map(|(leaf, pid)| {
                 let process = Process::open(pid).ok()?;
@@ -40,16 +45,24 @@ impl Group {
     /// them moves the writer. Those groups that PID 1 is in, so that no program is in another than the machine.
     pub(crate) fn doors(&self, init: Pid) -> io::Result<Vec<File>> {
         let leaves = self.paths_everywhere().flat_map(|group| [group.join(LEAF), group]);
-        let its_own = leaves.filter(|leaf| pids_in(leaf).contains(&init));
-        its_own.map(|leaf| OpenOptions::new().write(true).open(leaf.join("cgroup.procs"))).collect()
+        let mut doors = Vec::new();
+        for leaf in leaves {
+            if pids_in(&leaf)?.contains(&init) {
+                doors.push(OpenOptions::new().write(true).open(leaf.join("cgroup.procs"))?);
+            }
+        }
+        Ok(doors)
     }
 
     /// All processes in the group and below it.
-    pub fn processes(&self) -> Vec<Pid> {
-        let mut found: Vec<Pid> = self.paths_everywhere().flat_map(|path| pids_below(&path)).collect();
+    pub fn processes(&self) -> Result<Vec<Pid>, CgroupError> {
+        let mut found = Vec::new();
+        for path in self.paths_everywhere() {
+            found.extend(pids_below(&path).map_err(|source| CgroupError::Processes { path, source })?);
+        }
         found.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
         found.dedup();
-        found
+        Ok(found)
     }
 
     /// Kills everything in the group, and waits until it is gone. What is left after that is in the error.
@@ -60,7 +73,7 @@ impl Group {
     fn kill_within(&self, patience: Duration) -> Result<(), CgroupError> {
         let start = Instant::now();
         loop {
-            let processes = self.processes();
+            let processes = self.processes()?;
             if processes.is_empty() {
                 return Ok(());
             }
@@ -77,12 +90,14 @@ impl Group {
                     file.write_all(b"1")
                 });
             }
-            let held: Vec<_> = processes.into_iter().filter_map(|pid| Process::open(pid).ok()).collect();
-            // Asked again now that they are held, or a number that was given away would be killed.
-            let still: HashSet<Pid> = self.processes().into_iter().collect();
-            for process in held.iter().filter(|process| still.contains(&process.pid())) {
-                // It may have ended meanwhile.
-                let _ = process.signal(Signal::KILL);
+            for chunk in processes.chunks(KILL_CHUNK) {
+                let held: Vec<_> = chunk.iter().filter_map(|pid| Process::open(*pid).ok()).collect();
+                // Asked again now that they are held, or a number that was given away would be killed.
+                let still: HashSet<Pid> = self.processes()?.into_iter().collect();
+                for process in held.iter().filter(|process| still.contains(&process.pid())) {
+                    // It may have ended meanwhile.
+                    let _ = process.signal(Signal::KILL);
+                }
             }
             pause(KILL_PAUSE);
         }
@@ -133,19 +148,33 @@ fn described_one(pid: Pid) -> String {
     }
 }
 
-fn pids_below(group: &Path) -> Vec<Pid> {
-    let mut found = pids_in(group);
-    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+fn pids_below(group: &Path) -> io::Result<Vec<Pid>> {
+    let mut found = pids_in(group)?;
+    // Listed to the end first: a directory that stays open takes a descriptor per level.
+    let entries: Vec<_> = match fs::read_dir(group) {
+        Err(error) if is_gone(&error) => return Ok(found),
+        entries => entries?.flatten().collect(),
+    };
+    for entry in entries {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(pids_below(&entry.path()));
+            found.extend(pids_below(&entry.path())?);
         }
     }
-    found
+    Ok(found)
 }
 
-fn pids_in(group: &Path) -> Vec<Pid> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+/// The processes of the group itself; none if it does not exist, or if it is a threaded one, whose processes v2 lists in
+/// a group above it.
+fn pids_in(group: &Path) -> io::Result<Vec<Pid>> {
+    let text = match fs::read_to_string(group.join("cgroup.procs")) {
+        Err(error) if is_gone(&error) || is_threaded(&error) => return Ok(Vec::new()),
+        text => text?,
+    };
+    Ok(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect())
+}
+
+fn is_threaded(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
 /// A file of a process in `/proc`; empty if it is gone. A process's name in it is whatever it likes.
@@ -211,6 +240,22 @@ mod tests {
         killed.unwrap();
         let told = format!("did not end when killed: sleep ({}, ", child.id());
         assert!(error.to_string().contains(&told), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_processes_that_cannot_be_read_is_not_an_empty_one() {
+        let root = tempfile::tempdir().unwrap();
+        let (gone, below) = (root.path().join("gone"), root.path().join("below"));
+        assert_eq!(pids_in(&gone).unwrap(), []);
+        fs::create_dir(&below).unwrap();
+        fs::write(root.path().join("cgroup.procs"), "7\n").unwrap();
+        fs::write(below.join("cgroup.procs"), "8\n9\n").unwrap();
+        let found: Vec<_> = pids_below(root.path()).unwrap().into_iter().map(Pid::as_raw_pid).collect();
+        assert_eq!(found, [7, 8, 9]);
+        // A directory cannot be read like a file, as a file cannot be opened without a descriptor for it.
+        fs::remove_file(below.join("cgroup.procs")).unwrap();
+        fs::create_dir(below.join("cgroup.procs")).unwrap();
+        assert!(pids_below(root.path()).is_err());
     }
 
     #[test]

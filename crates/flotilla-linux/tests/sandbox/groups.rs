@@ -36,7 +36,7 @@ fn a_frozen_group_is_thawed_and_killed() {
         support::freeze(path);
     }
     support::wait_until("it is frozen", || group.is_frozen());
-    assert_eq!(group.processes(), [Pid::from_child(&sleeper)]);
+    assert_eq!(group.processes().unwrap(), [Pid::from_child(&sleeper)]);
     parent.kill().unwrap();
     sleeper.wait().unwrap();
     assert!(!parent.is_frozen());
@@ -65,7 +65,7 @@ fn a_group_elsewhere_is_found() {
     let group = Group::new(&layout, &name).unwrap();
     let cluster = Group::new(&layout, "flotilla").unwrap();
     assert!(cluster.children().contains(&name["flotilla/".len()..].to_owned()));
-    assert_eq!(group.processes(), [Pid::from_child(&sleeper)]);
+    assert_eq!(group.processes().unwrap(), [Pid::from_child(&sleeper)]);
     group.kill().unwrap();
     sleeper.wait().unwrap();
     group.remove().unwrap();
