@@ -21,8 +21,8 @@ use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::{Native, layout};
 
-/// How long a file of a machine may take without a byte being read or written.
-const FILE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a file of a machine may take without progress: as long as a program, since a slow disk makes both wait.
+const FILE_LIMIT: Duration = Cmd::DEFAULT_LIMIT;
 
 /// A node made of namespaces.
 #[derive(Debug, Clone)]

@@ -157,7 +157,11 @@ const FOLDER: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::
 const LARGEST: u64 = 16 << 20;
 
 /// How much is copied between two looks at whether to go on.
-const PIECE: u64 = 16 << 20;
+const PIECE: u64 = 1 << 20;
+
+/// How much is copied before it has to be on the disk: the progress of a copy is that of the disk, not of the page cache,
+/// and the sync at the end has little left to do.
+const SYNC_EVERY: u64 = 64 << 20;
 
 /// How far a copy is, for whoever waits for it.
 #[derive(Debug, Clone, Default)]
@@ -172,15 +176,29 @@ impl Progress {
 
 /// Copies to the end, mostly by the kernel alone.
 fn copy(source: &File, mut target: &File, cancel: &Cancel, progress: &Progress) -> io::Result<()> {
+    let mut unsynced = 0;
     loop {
         let copied = io::copy(&mut source.take(PIECE), &mut target)?;
         if copied == 0 {
             return Ok(());
         }
+        unsynced += copied;
+        if unsynced >= SYNC_EVERY {
+            sync(target)?;
+            unsynced = 0;
+        }
         progress.0.fetch_add(copied, Ordering::Relaxed);
         if cancel.is_cancelled() {
             return Err(io::Error::other("interrupted"));
         }
+    }
+}
+
+/// Waits until a file is on the disk. Pipes and devices answer EINVAL: they have nothing to sync.
+fn sync(target: &File) -> io::Result<()> {
+    match target.sync_data() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 
@@ -221,6 +239,20 @@ mod tests {
             0o750
         );
         assert_eq!(std::fs::read_to_string(&host).unwrap(), "one twotwo");
+    }
+
+    #[test]
+    fn a_copy_of_more_than_is_synced_at_once_is_whole_and_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = tempfile::tempfile().unwrap();
+        source.set_len(SYNC_EVERY + PIECE + 1).unwrap();
+        let (files, progress) = (files_in(dir.path()), Progress::default());
+        files.copy_in(&source, Path::new("/copy"), 0o600, &Cancel::new(), &progress).unwrap();
+        assert_eq!(progress.bytes(), SYNC_EVERY + PIECE + 1);
+        assert_eq!(std::fs::metadata(dir.path().join("copy")).unwrap().len(), progress.bytes());
+        // A pipe has nothing to sync.
+        let (_reader, writer) = io::pipe().unwrap();
+        sync(&File::from(OwnedFd::from(writer))).unwrap();
     }
 
     #[test]
