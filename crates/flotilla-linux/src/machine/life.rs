@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::MachineError;
@@ -51,15 +52,19 @@ pub fn hold(folder: &Path) -> Result<Held, MachineError> {
 /// Whether a machine runs on this folder, and which process is its PID 1. One that was booted before there was such a lock
 /// is not seen.
 pub fn of(folder: &Path) -> io::Result<Life> {
-    let file = match OpenOptions::new().read(true).write(true).open(folder.join(FILE)) {
+    // To read only: on a disk that the kernel has made read-only machines may still run.
+    let file = match File::open(folder.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Life::None),
         file => file?,
     };
     loop {
         let Some(held) = holder(&file)? else { return Ok(Life::None) };
         let Some(pid) = held.pid else { return Ok(Life::Unseen) };
-        // One that has ended meanwhile holds nothing.
-        let Ok(process) = Process::open(pid) else { continue };
+        let process = match Process::open(pid) {
+            // It has ended meanwhile, and holds nothing.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => continue,
+            process => process?,
+        };
         // Asked again now that it is held: its number may have been given away in between.
         if holder(&file)?.is_some_and(|held| held.pid == Some(pid)) && !process.has_ended() {
             return Ok(Life::Runs(process));
@@ -71,6 +76,24 @@ fn holder(file: &File) -> io::Result<Option<Flock>> {
     Ok(fcntl_getlk(file, &Flock::from(FlockType::WriteLock))?)
 }
 
-fn is_taken(errno: rustix::io::Errno) -> bool {
-    matches!(errno, rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS)
+fn is_taken(errno: Errno) -> bool {
+    matches!(errno, Errno::AGAIN | Errno::ACCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_cannot_be_written_is_still_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(of(folder.path()).unwrap(), Life::None));
+        let path = folder.path().join(FILE);
+        File::create(&path).unwrap();
+        let mut read_only = std::fs::metadata(&path).unwrap().permissions();
+        read_only.set_readonly(true);
+        // Root may write to it in spite of that; for anybody else it is like a disk that was remounted.
+        std::fs::set_permissions(&path, read_only).unwrap();
+        assert!(matches!(of(folder.path()).unwrap(), Life::None));
+    }
 }
