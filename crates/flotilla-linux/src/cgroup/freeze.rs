@@ -17,20 +17,32 @@ impl Group {
 
     /// Thaws the group and every group below it. One that is not there is a success.
     pub fn thaw(&self) -> Result<(), CgroupError> {
-        self.paths_everywhere()
-            .try_for_each(|path| thaw_tree(&path, true).map_err(|source| CgroupError::Thaw { path, source }))
+        self.thaw_by(thaw_tree)
     }
 
     /// Thaws the group itself, and leaves the groups below it as they are: paused containers stay paused.
     pub fn thaw_itself(&self) -> Result<(), CgroupError> {
-        self.paths_everywhere()
-            .try_for_each(|path| thaw_tree(&path, false).map_err(|source| CgroupError::Thaw { path, source }))
+        self.thaw_by(thaw_one)
+    }
+
+    /// Tries every hierarchy, and gives the first error.
+    fn thaw_by(&self, thaw: fn(&Path) -> io::Result<()>) -> Result<(), CgroupError> {
+        let mut result = Ok(());
+        for path in self.paths_everywhere() {
+            if let Err(source) = thaw(&path) {
+                result = result.and(Err(CgroupError::Thaw { path, source }));
+            }
+        }
+        result
     }
 }
 
 /// Thaws everything below `mount_point`, where the hierarchies of this cgroup namespace are mounted.
+///
+/// Not the root of v2 itself: with the mount option `nsdelegate` it belongs to whoever is outside, and if it were frozen
+/// we would not run.
 pub fn thaw_here(mount_point: &Path) -> io::Result<()> {
-    thaw_tree(mount_point, true)
+    thaw_children(mount_point)
 }
 
 fn is_frozen(group: &Path) -> bool {
@@ -41,8 +53,13 @@ fn is_frozen(group: &Path) -> bool {
         || read("cgroup.events").lines().any(|line| line == "frozen 1")
 }
 
-/// From the top down: a group stays frozen as long as one above it is.
-fn thaw_tree(group: &Path, with_children: bool) -> io::Result<()> {
+/// From the top down: a group stays frozen as long as one above it is. Goes on after an error, and gives the first one.
+fn thaw_tree(group: &Path) -> io::Result<()> {
+    let thawed = thaw_one(group);
+    thawed.and(thaw_children(group))
+}
+
+fn thaw_one(group: &Path) -> io::Result<()> {
     for (file, thawed) in SWITCHES {
         let path = group.join(file);
         // The root of a hierarchy has none, and cannot be frozen.
@@ -50,19 +67,22 @@ fn thaw_tree(group: &Path, with_children: bool) -> io::Result<()> {
             or_gone(fs::write(path, thawed))?;
         }
     }
-    if !with_children {
-        return Ok(());
-    }
+    Ok(())
+}
+
+fn thaw_children(group: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(group) {
         Err(error) if is_gone(&error) => return Ok(()),
         entries => entries?,
     };
+    let mut result = Ok(());
     for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            thaw_tree(&entry.path(), true)?;
+            let thawed = thaw_tree(&entry.path());
+            result = result.and(thawed);
         }
     }
-    Ok(())
+    result
 }
 
 /// A group that was removed meanwhile has nobody in it.
@@ -93,7 +113,7 @@ mod tests {
         {
             let root = groups(file, frozen);
             assert!(is_frozen(root.path()) && is_frozen(&root.path().join("kubepods/pod")));
-            thaw_tree(root.path(), false).unwrap();
+            thaw_one(root.path()).unwrap();
             assert!(!is_frozen(root.path()) && is_frozen(&root.path().join("kubepods/pod")));
             thaw_here(root.path()).unwrap();
             assert_eq!(fs::read_to_string(root.path().join("kubepods/pod").join(file)).unwrap(), thawed);
@@ -101,8 +121,23 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_cannot_be_thawed_do_not_keep_others_frozen() {
+        let root = groups("cgroup.freeze", "1\n");
+        // Neither is a file that could be written: the root is the host's, the other one somebody's who is in the way.
+        for refused in ["", "kubepods"] {
+            let switch = root.path().join(refused).join("cgroup.freeze");
+            fs::remove_file(&switch).unwrap();
+            fs::create_dir(&switch).unwrap();
+        }
+        assert!(thaw_here(root.path()).is_err(), "kubepods is in the way");
+        assert!(!is_frozen(&root.path().join("kubepods/pod")));
+        fs::remove_dir(root.path().join("kubepods/cgroup.freeze")).unwrap();
+        thaw_here(root.path()).unwrap();
+    }
+
+    #[test]
     fn nothing_to_thaw_is_a_success() {
-        thaw_tree(Path::new("/no/such/group"), true).unwrap();
+        thaw_tree(Path::new("/no/such/group")).unwrap();
         assert!(!is_frozen(Path::new("/no/such/group")));
     }
 }
