@@ -34,8 +34,9 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 /// Where programs are looked for in a machine.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How long it may take until a program that a person waits for runs. What it then does takes as long as it takes.
-const CONNECT_SECONDS: u32 = 10;
+/// How long it may take until a program that a person waits for runs: a node that swaps takes its time. What the program
+/// then does takes as long as it takes.
+const CONNECT_SECONDS: u32 = 60;
 const NO_ANSWER: &[u8] =
     b"flotilla: the machine does not answer: its processes are frozen, or the host is overloaded\n";
 
