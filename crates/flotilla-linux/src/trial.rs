@@ -5,10 +5,11 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
@@ -20,6 +21,9 @@ pub enum TrialError {
     Write { source: io::Error },
     #[error("its file system cannot be the upper layer of an overlay")]
     Overlay { source: io::Error },
+    /// The kernel or a container's runtime does not let us: that says nothing about the file system.
+    #[error("whether it can be the upper layer of an overlay cannot be tried")]
+    Untried { source: io::Error },
 }
 
 /// What a folder was found to be able to do, beside what it must.
@@ -32,18 +36,23 @@ pub struct Trial {
 /// Tries in a folder that is there what machines need of its file system. Leaves nothing behind. Needs root.
 pub fn try_folder(folder: &Path) -> Result<Trial, TrialError> {
     let place = Place::make(folder).map_err(|source| TrialError::Write { source })?;
-    try_overlay(&place.0).map_err(|source| TrialError::Overlay { source })?;
+    let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(not_opened)?;
+    try_overlay(&overlay, &place.0).map_err(|source| TrialError::Overlay { source })?;
     let hard_links = fs::hard_link(place.0.join("lower/old"), place.0.join("linked")).is_ok();
     Ok(Trial { hard_links })
 }
+
+/// How the folders to try with are called, before the number of the process that tries.
+const PREFIX: &str = ".flotilla-try-";
 
 /// A folder with layers to try with, gone when dropped.
 struct Place(PathBuf);
 
 impl Place {
     fn make(folder: &Path) -> io::Result<Self> {
-        let place = folder.join(format!(".flotilla-try-{}", std::process::id()));
-        // What a killed one left.
+        remove_abandoned(folder);
+        let place = folder.join(format!("{PREFIX}{}", std::process::id()));
+        // What a killed process with our number left.
         match fs::remove_dir_all(&place) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -65,19 +74,36 @@ impl Drop for Place {
     }
 }
 
+/// Removes what killed processes left. It is only in the way of tidiness, so what cannot be removed stays.
+fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if number.is_some_and(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+fn not_opened(errno: Errno) -> TrialError {
+    match errno {
+        Errno::PERM | Errno::NOSYS => TrialError::Untried { source: errno.into() },
+        errno => TrialError::Overlay { source: errno.into() },
+    }
+}
+
 /// Makes an overlay that is mounted nowhere, writes to it and deletes from it, which takes a whiteout.
-fn try_overlay(place: &Path) -> io::Result<()> {
-    let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+fn try_overlay(overlay: &OwnedFd, place: &Path) -> io::Result<()> {
     let layers = [("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")];
     let mut open = Vec::new();
     for (key, folder) in layers {
         let folder = File::open(place.join(folder))?;
         // By their numbers: in overlay's options `:` and `,` separate, and people have such folders.
-        fsconfig_set_string(&overlay, key, format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
+        fsconfig_set_string(overlay, key, format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         open.push(folder);
     }
-    fsconfig_create(&overlay)?;
-    let root = fsmount(&overlay, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    fsconfig_create(overlay)?;
+    let root = fsmount(overlay, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
     drop(openat(&root, "new", flags, Mode::RUSR | Mode::WUSR)?);
     unlinkat(&root, "old", AtFlags::empty())?;
@@ -98,6 +124,28 @@ mod tests {
             assert_eq!(try_folder(&odd).unwrap(), Trial { hard_links: true });
         }
         assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_killed_processes_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = |number: u32| folder.path().join(format!("{PREFIX}{number}"));
+        // No process has a number that large (proc(5), pid_max).
+        let (gone, parent) = (left(1 << 30), left(std::os::unix::process::parent_id()));
+        for place in [&gone, &parent] {
+            fs::create_dir_all(place.join("upper")).unwrap();
+        }
+        let place = Place::make(folder.path()).unwrap();
+        assert!(!gone.exists() && parent.exists() && place.0.exists());
+        drop(place);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_let_us_try_says_nothing_about_the_folder() {
+        assert!(matches!(not_opened(Errno::PERM), TrialError::Untried { .. }));
+        assert!(matches!(not_opened(Errno::NOSYS), TrialError::Untried { .. }));
+        assert!(matches!(not_opened(Errno::NODEV), TrialError::Overlay { .. }));
     }
 
     #[test]

@@ -153,6 +153,10 @@ pub(super) fn state_folder(facts: &Facts) -> Finding {
             ),
             "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
         ),
+        Some(Err(TrialError::Untried { source })) => CHECK.warning(
+            format!("state folder: could not try whether {home} can be the upper layer of an overlay: {source}"),
+            "if nodes do not start, set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+        ),
         Some(Ok(Trial { hard_links: false })) => CHECK.warning(
             format!("state folder: {home} is on a file system without hard links, so every node copies all images"),
             "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",

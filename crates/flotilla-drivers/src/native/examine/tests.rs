@@ -230,6 +230,12 @@ fn what_the_state_folder_cannot_do_is_told_by_trying() {
     state folder: /root/.flotilla is on a file system that cannot be the upper layer of an overlay, like NFS, eCryptfs or an older ZFS: invalid input parameter
     -> set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
     ");
+    let untried = TrialError::Untried { source: io::ErrorKind::PermissionDenied.into() };
+    insta::assert_snapshot!(tried(Err(untried)), @r"
+    Warning HOST_OVERLAY_HOME 36
+    state folder: could not try whether /root/.flotilla can be the upper layer of an overlay: permission denied
+    -> if nodes do not start, set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    ");
     insta::assert_snapshot!(tried(Ok(Trial { hard_links: false })), @r"
     Warning HOST_OVERLAY_HOME 36
     state folder: /root/.flotilla is on a file system without hard links, so every node copies all images
