@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 
 use futures_util::TryStreamExt;
 use ipnet::Ipv4Net;
+use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
-use rtnetlink::{IpVersion, RouteMessageBuilder};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::route::{route_of, to};
 use super::{LinkInfo, Net, NetError};
@@ -34,13 +35,23 @@ impl Net {
     /// The ranges that this host's routes are for, of all tables that its rules name for ordinary packets. Default routes
     /// are among them only if they come before the main table.
     pub fn used_ranges(&self) -> Result<Vec<UsedRange>, NetError> {
-        let failed = |what| move |source| NetError::List { what, source };
-        let rules = self.request(self.netlink.rule().get(IpVersion::V4).execute().try_collect::<Vec<_>>());
-        let tables = tables_of(&rules.map_err(failed("routing rules"))?);
+        let tables = tables_of(&self.rules()?);
         let links = self.links()?;
         let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
-        let routes = self.request(self.netlink.route().get(all).execute().try_collect::<Vec<_>>());
-        Ok(used_ranges_of(&routes.map_err(failed("routes"))?, &tables, &links))
+        let routes = self.list("routes", &RouteNetlinkMessage::GetRoute(all), |message| match message {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        })?;
+        Ok(used_ranges_of(&routes, &tables, &links))
+    }
+
+    fn rules(&self) -> Result<Vec<RuleMessage>, NetError> {
+        let mut all = RuleMessage::default();
+        all.header.family = AddressFamily::Inet;
+        self.list("routing rules", &RouteNetlinkMessage::GetRule(all), |message| match message {
+            RouteNetlinkMessage::NewRule(rule) => Some(rule),
+            _ => None,
+        })
     }
 
     /// The MTU of the link by which packets leave for the world; none if the host has no way there.
@@ -83,10 +94,14 @@ fn priority_of(rule: &RuleMessage) -> u32 {
     priority.unwrap_or_default()
 }
 
-/// The table that a rule leads to; none if the rule is for special packets only: of one source, one link, one user, with a
-/// mark.
+/// The table that a rule leads to; none if the rule is for special packets only: to one range, of one source, one link, one
+/// user, one protocol, with a mark.
 fn table_of_rule(rule: &RuleMessage) -> Option<u32> {
     let inverted = rule.header.flags.contains(RuleFlags::Invert);
+    // `not to …` is for all packets but a few.
+    if rule.header.tos != 0 || (rule.header.dst_len > 0 && !inverted) {
+        return None;
+    }
     let mut table = u32::from(rule.header.table);
     for attribute in &rule.attributes {
         match attribute {
@@ -97,6 +112,9 @@ fn table_of_rule(rule: &RuleMessage) -> Option<u32> {
             | RuleAttribute::Iifname(_)
             | RuleAttribute::Oifname(_)
             | RuleAttribute::UidRange(_)
+            | RuleAttribute::IpProtocol(_)
+            | RuleAttribute::SourcePortRange(_)
+            | RuleAttribute::DestinationPortRange(_)
             | RuleAttribute::L3MDev(true) => return None,
             _ => {}
         }
@@ -128,4 +146,38 @@ fn table_of_route(route: &RouteMessage) -> u32 {
         _ => None,
     });
     number.unwrap_or_else(|| route.header.table.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtnetlink::packet_route::rule::RulePortRange;
+
+    fn rule(priority: u32, table: u32, change: impl FnOnce(&mut RuleMessage)) -> RuleMessage {
+        let mut rule = RuleMessage::default();
+        rule.header.action = RuleAction::ToTable;
+        rule.attributes = vec![RuleAttribute::Priority(priority), RuleAttribute::Table(table)];
+        change(&mut rule);
+        rule
+    }
+
+    #[test]
+    fn rules_for_some_packets_only_name_no_table_and_are_not_the_place_of_main() {
+        let to = |rule: &mut RuleMessage| rule.header.dst_len = 16;
+        let port = RuleAttribute::DestinationPortRange(RulePortRange { start: 53, end: 53 });
+        let rules = [
+            rule(100, MAIN, to),
+            rule(110, 7, to),
+            rule(120, 8, |rule| rule.header.tos = 16),
+            rule(130, 9, |rule| rule.attributes.push(port)),
+            rule(140, 10, |rule| {
+                to(rule);
+                rule.header.flags = RuleFlags::Invert;
+            }),
+            rule(200, 52, |_| {}),
+            rule(32766, MAIN, |_| {}),
+            rule(32767, 253, |_| {}),
+        ];
+        assert_eq!(tables_of(&rules), BTreeMap::from([(10, true), (52, true), (MAIN, false), (253, false)]));
+    }
 }
