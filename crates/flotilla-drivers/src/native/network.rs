@@ -127,7 +127,7 @@ impl Native {
     fn running(&self, cluster: &Cluster) -> Result<Vec<(Node, Process)>, NativeError> {
         let mut running = Vec::new();
         for node in cluster.nodes() {
-            if let Some(init) = self.group(cluster.name(), &node.spec.name)?.init() {
+            if let Some(init) = self.init(cluster.name(), &node.spec.name)? {
                 running.push((node, init));
             }
         }
