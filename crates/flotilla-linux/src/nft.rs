@@ -105,7 +105,7 @@ impl Nft {
         if pass.is_right(&listing, &wanted) {
             return Ok(Changed::No);
         }
-        let old = listing.tagged(pass.tag).map(listing::Rule::deletion);
+        let old = listing.tagged(pass.tag, pass.bridge).map(listing::Rule::deletion);
         let new =
             wanted.iter().flat_map(|(chain, rules)| rules.iter().map(|rule| pass.insertion(chain, rule)));
         self.apply(&old.chain(new).collect::<String>())?;
@@ -119,10 +119,11 @@ impl Nft {
         Ok(pass.is_right(&listing, &pass.wanted(&listing)))
     }
 
-    /// Deletes all rules whose comment is the tag, wherever they are.
-    pub fn remove_tagged(&self, tag: &str) -> Result<Changed, NftError> {
+    /// Deletes all rules whose comment is the tag, wherever they are, and those of [`Self::let_pass`] for this bridge that
+    /// have lost it.
+    pub fn remove_tagged(&self, tag: &str, bridge: &str) -> Result<Changed, NftError> {
         let rules = self.list("ruleset")?;
-        self.delete(rules.tagged(tag))
+        self.delete(rules.tagged(tag, bridge))
     }
 
     /// The comments of rules in our own tables, each with the table's name.

@@ -78,7 +78,7 @@ impl Native {
         let rules = [names.table(), names.ports_table()]
             .iter()
             .try_for_each(|table| nft.delete_table("ip", table))
-            .and_then(|()| nft.remove_tagged(&names.table()).map(drop));
+            .and_then(|()| nft.remove_tagged(&names.table(), &names.bridge()).map(drop));
         match rules {
             // No nft anywhere, and no network: there was never one who could have made rules.
             Err(NftError::Apply { source } | NftError::List { source, .. })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::pass;
 use super::verdict::{self, End, Verdict};
 
 /// How the names of our own tables begin.
@@ -138,10 +139,10 @@ impl Listing {
         })
     }
 
-    /// The chains that have rules with a tag, each with how many.
-    pub(super) fn count_tagged(&self, tag: &str) -> BTreeMap<Chain, usize> {
+    /// The chains that have rules of [`Self::tagged`], each with how many.
+    pub(super) fn count_tagged(&self, tag: &str, bridge: &str) -> BTreeMap<Chain, usize> {
         let mut counts = BTreeMap::new();
-        for rule in self.tagged(tag) {
+        for rule in self.tagged(tag, bridge) {
             *counts.entry(rule.chain()).or_default() += 1;
         }
         counts
@@ -153,8 +154,21 @@ impl Listing {
         rules().count() == count && rules().any(|rule| rule.comment.as_deref() == Some(comment))
     }
 
-    pub(super) fn tagged(&self, tag: &str) -> impl Iterator<Item = &Rule> {
-        self.rules().filter(move |rule| rule.comment.as_deref() == Some(tag))
+    /// A cluster's rules in chains of others: those whose comment is the tag, and those that have lost it.
+    pub(super) fn tagged(&self, tag: &str, bridge: &str) -> impl Iterator<Item = &Rule> {
+        self.rules().filter(move |rule| match &rule.comment {
+            Some(comment) => comment == tag,
+            None => self.has_lost_tag(rule, bridge),
+        })
+    }
+
+    /// Whether a rule is one of ours that went through `iptables-save` and `iptables-restore`, which turn the comment into
+    /// one that nft cannot read.
+    fn has_lost_tag(&self, rule: &Rule, bridge: &str) -> bool {
+        matches!(rule.family.as_str(), "ip" | "inet")
+            && !rule.table.starts_with(OURS)
+            && !self.is_owned(&rule.chain())
+            && pass::lets_pass(&rule.expr, bridge)
     }
 
     /// The rules of an IPv4 table whose comments are those.
@@ -243,9 +257,9 @@ mod tests {
     #[test]
     fn rules_are_found_by_their_comment_and_deleted_by_their_handle() {
         let listing = Listing::parse(DOCKER.as_bytes()).unwrap();
-        let deletions: Vec<_> = listing.tagged("flotilla/demo").map(Rule::deletion).collect();
+        let deletions: Vec<_> = listing.tagged("flotilla/demo", "fl-other").map(Rule::deletion).collect();
         assert_eq!(deletions, ["delete rule ip filter DOCKER-USER handle 9\n"]);
-        assert_eq!(listing.tagged("flotilla").count(), 0);
+        assert_eq!(listing.tagged("flotilla", "fl-other").count(), 0);
     }
 
     #[test]

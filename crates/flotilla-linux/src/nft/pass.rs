@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::listing::{Chain, Listing};
 
 /// The chain of Docker's that is there for rules of others: it is gone through first and never flushed.
 const DOCKER_USER: &str = "DOCKER-USER";
+
+/// The port of name servers.
+const DNS: u16 = 53;
 
 /// Base chains of others that refuse IPv4 packets which they do not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +59,7 @@ impl Pass<'_> {
         }
         for chain in refusals.input.iter().filter(|_| self.name_server_on_host) {
             let rules =
-                ["tcp", "udp"].map(|protocol| format!("iifname \"{bridge}\" {protocol} dport 53 accept"));
+                ["tcp", "udp"].map(|protocol| format!("iifname \"{bridge}\" {protocol} dport {DNS} accept"));
             wanted.insert(chain.clone(), rules.to_vec());
         }
         wanted
@@ -65,7 +70,7 @@ impl Pass<'_> {
     pub(super) fn is_right(&self, listing: &Listing, wanted: &BTreeMap<Chain, Vec<String>>) -> bool {
         let counts =
             wanted.iter().map(|(chain, rules)| (chain.clone(), rules.len())).collect::<BTreeMap<_, _>>();
-        listing.count_tagged(self.tag) == counts
+        listing.count_tagged(self.tag, self.bridge) == counts
     }
 
     pub(super) fn insertion(&self, chain: &Chain, rule: &str) -> String {
@@ -74,8 +79,69 @@ impl Pass<'_> {
     }
 }
 
+/// Whether a rule is like those of [`Pass::wanted`], maybe written by iptables. Rules that accept something else of the
+/// bridge are a person's own.
+pub(super) fn lets_pass(expressions: &[Value], bridge: &str) -> bool {
+    let Some((end, conditions)) = expressions.split_last() else { return false };
+    let (mut of_bridge, mut commented, mut port_unknown) = (false, false, false);
+    for condition in conditions {
+        let Some((kind, value)) = condition.as_object().and_then(|object| object.iter().next()) else {
+            return false;
+        };
+        match (kind.as_str(), value["name"].as_str()) {
+            ("counter", _) => {}
+            ("xt", Some("comment")) => commented = true,
+            // Older versions of iptables have the port in an extension, where nft does not see it.
+            ("xt", Some("tcp" | "udp")) => port_unknown = true,
+            ("match", _) if value["op"] == "==" => {
+                let (left, right) = (&value["left"], &value["right"]);
+                let is_protocol = left["meta"]["key"] == "l4proto" || left["payload"]["field"] == "protocol";
+                if matches!(left["meta"]["key"].as_str(), Some("iifname" | "oifname")) && right == bridge {
+                    of_bridge = true;
+                } else if is_protocol && (right == "tcp" || right == "udp") {
+                    port_unknown = true;
+                } else if left["payload"]["field"] != "dport" || right != DNS {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+    of_bridge && (commented || !port_unknown) && end.get("accept").is_some()
+}
+
 /// Where rules go that are to be heeded in a chain of others.
 fn place_for_rules(listing: &Listing, chain: &Chain) -> Chain {
     let docker_user = Chain { name: DOCKER_USER.to_owned(), ..chain.clone() };
     if listing.has_chain(&docker_user) { docker_user } else { chain.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rules_of_ours_are_known_by_what_they_do_when_iptables_has_rewritten_them() {
+        let equals = |left: Value, right: Value| json!({"match": {"op": "==", "left": left, "right": right}});
+        let side = |key: &str, link: &str| equals(json!({"meta": {"key": key}}), json!(link));
+        let port = |port: u16| equals(json!({"payload": {"protocol": "udp", "field": "dport"}}), json!(port));
+        let xt = |name: &str| json!({"xt": {"type": "match", "name": name}});
+        let (counter, accept) = (json!({"counter": {"packets": 0, "bytes": 0}}), json!({"accept": null}));
+        let ours = |expressions: &[&Value]| {
+            let expressions: Vec<_> = expressions.iter().map(|one| (*one).clone()).collect();
+            lets_pass(&expressions, "fl-a")
+        };
+        let (from, to) = (side("iifname", "fl-a"), side("oifname", "fl-a"));
+        assert!(ours(&[&from, &xt("comment"), &counter, &accept]));
+        assert!(ours(&[&to, &counter, &accept]));
+        assert!(ours(&[&from, &port(53), &xt("comment"), &counter, &accept]));
+        assert!(ours(&[&from, &xt("udp"), &xt("comment"), &counter, &accept]));
+        assert!(!ours(&[&from, &xt("udp"), &counter, &accept]), "any port");
+        assert!(!ours(&[&from, &port(8080), &xt("comment"), &accept]));
+        assert!(!ours(&[&side("iifname", "fl-b"), &accept]));
+        assert!(!ours(&[&from, &json!({"drop": null})]));
+        assert!(!ours(&[&from, &json!({"xt": null}), &accept]), "an older nft does not say what it is");
+        assert!(!ours(&[&accept]) && !ours(&[]));
+    }
 }

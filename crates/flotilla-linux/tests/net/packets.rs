@@ -80,7 +80,7 @@ fn a_node_leaves_through_a_host_that_drops_by_the_host_s_address() {
         let from = sender(&listener);
         listener.send_to(b"hello", from).unwrap();
         assert_eq!(sender(&speaker).ip(), Ipv4Addr::new(192, 0, 2, 2));
-        nft.remove_tagged("flotilla/a").unwrap();
+        nft.remove_tagged("flotilla/a", "fl-a").unwrap();
         speak();
         assert!(hears_nothing(&listener));
     });

@@ -1,5 +1,6 @@
 //! Packet rules, with the host's nft.
 
+use std::io::{Seek, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -156,8 +157,8 @@ fn chains_that_drop_let_the_bridge_pass_until_the_tag_is_removed() {
         assert!(after.contains("chain DOCKER-USER {\n\t\tiifname \"fl-test\" accept"), "{after}");
         assert!(after.contains("policy drop;\n\t\tiifname \"fl-test\" accept"), "{after}");
 
-        assert_eq!(nft.remove_tagged(TAG).unwrap(), Changed::Yes);
-        assert_eq!(nft.remove_tagged(TAG).unwrap(), Changed::No);
+        assert_eq!(nft.remove_tagged(TAG, "fl-test").unwrap(), Changed::Yes);
+        assert_eq!(nft.remove_tagged(TAG, "fl-test").unwrap(), Changed::No);
         assert_eq!(ruleset(), before);
     });
 }
@@ -185,7 +186,7 @@ fn chains_that_refuse_by_a_rule_let_the_bridge_pass_and_the_questions_for_names(
         assert!(!nft.is_let_pass(&pass(false)).unwrap());
         nft.let_pass(&pass(false)).unwrap();
         assert!(!ruleset().contains("dport 53"));
-        nft.remove_tagged(TAG).unwrap();
+        nft.remove_tagged(TAG, "fl-test").unwrap();
         assert_eq!(ruleset(), before);
     });
 }
@@ -206,5 +207,14 @@ fn iptables_shows_our_rules_and_its_refusals_are_seen() {
         let listed = iptables("-S").unwrap().text();
         assert!(listed.contains("-A FORWARD -i fl-test"), "{listed}");
         assert!(listed.contains("-A INPUT -i fl-test -p udp -m udp --dport 53"), "{listed}");
+        // Saved and restored, our rules have no comment that nft could read.
+        let saved = Command::new("iptables-nft-save").run().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&saved.stdout).unwrap();
+        file.rewind().unwrap();
+        Command::new("iptables-nft-restore").stdin(file).run().unwrap();
+        assert!(nft.is_let_pass(&pass(true)).unwrap());
+        nft.remove_tagged(TAG, "fl-test").unwrap();
+        assert!(!ruleset().contains("fl-test"), "{}", ruleset());
     });
 }
