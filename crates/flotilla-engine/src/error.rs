@@ -240,11 +240,15 @@ impl Explain for EngineError {
             Self::LastControlPlane { cluster, .. } => {
                 vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]
             }
-            Self::AuthorityExpired { cluster, .. } => vec![about(
-                cluster,
-                "flotilla cannot renew a certificate authority: create a new cluster under another name, and remove this \
-                 one with `flotilla delete`",
-            )],
+            Self::AuthorityExpired { cluster, .. } => vec![
+                about(
+                    cluster,
+                    "flotilla cannot renew a certificate authority: create a new cluster under another name, restore \
+                     etcd's database of a control plane (`/var/lib/etcd/member/snap/db` below its directory) there with \
+                     `flotilla etcd snapshot restore --force FILE -p NEW`, and then remove this one with `flotilla delete`",
+                ),
+                DELETE_TAKES_DISKS.into(),
+            ],
             Self::ControlPlaneLost { cluster, .. } => vec![
                 "nothing was changed: if you have a backup of the node's directory, put it back and start again".into(),
                 about(
@@ -253,6 +257,7 @@ impl Explain for EngineError {
                      it again with `flotilla start`, and restore a snapshot, if you saved one, with \
                      `flotilla etcd snapshot restore --force FILE`",
                 ),
+                DELETE_TAKES_DISKS.into(),
             ],
             Self::Majority { cluster, up, total, .. } if up < total => {
                 vec![bring_back(cluster), FORCED.into()]
@@ -278,6 +283,9 @@ impl Explain for EngineError {
         }
     }
 }
+
+/// Goes with every hint that proposes to delete a cluster of which something is left.
+const DELETE_TAKES_DISKS: &str = "deleting a cluster removes the disks of all its nodes, with volumes and images: copy what you need of them first";
 
 const FORCED: &str = "--force does it; without a majority of etcd's members the API does not answer";
 

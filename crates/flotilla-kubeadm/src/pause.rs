@@ -157,7 +157,7 @@ ddd     104     RUNNING
         assert_eq!(pause(&machine, None).await.unwrap(), 1);
         assert!(machine.file(PAUSED).is_some());
         insta::assert_snapshot!(machine.log().join("\n"), @r#"
-        put /var/lib/flotilla/paused 644
+        put /run/flotilla/paused 644
         systemctl stop kubelet
         ctr -n k8s.io containers list -q labels."io.cri-containerd.kind"==container
         ctr -n k8s.io tasks list
@@ -174,7 +174,7 @@ ddd     104     RUNNING
         insta::assert_snapshot!(machine.log()[2..].join("\n"), @r#"
         sh -c for id; do ctr -n k8s.io tasks resume "$id" || exit; done sh bbb
         systemctl start kubelet
-        rm -f /var/lib/flotilla/paused
+        rm -f /run/flotilla/paused
         "#);
     }
 

@@ -106,9 +106,19 @@ impl Owner<'_> {
     fn is_used_by_us_alone(&self, item: &Tree) -> bool {
         let ours = self.first("contexts").filter(|context| self.is_our_context(context));
         let is_used = ours.and_then(|context| refers_to(context, "user")) == Some(self.name);
+        // All of ours is in one file. A user of that name in another one may be a person's, also without a context.
+        let is_beside = ours.is_some_and(|context| {
+            self.files.iter().any(|config| {
+                let has = |list, wanted: &Tree| {
+                    items(config, list).is_ok_and(|items| items.iter().any(|item| std::ptr::eq(item, wanted)))
+                };
+                has("contexts", context) && has("users", item)
+            })
+        });
         let contexts = self.files.iter().flat_map(|config| items(config, "contexts").unwrap_or_default());
         let mut users = contexts.filter(|context| refers_to(context, "user") == Some(self.name));
         is_used
+            && is_beside
             && self.first("users").is_some_and(|first| std::ptr::eq(first, item))
             && users.all(|context| refers_to(context, "cluster") == Some(self.name))
     }

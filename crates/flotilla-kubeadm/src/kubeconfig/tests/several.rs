@@ -142,3 +142,15 @@ fn one_file_that_cannot_be_read_does_not_keep_ours_in_the_others() {
     assert!(files.put().is_err(), "kubectl cannot read it either");
     assert_eq!(files.read("a"), "[not yaml");
 }
+
+/// `kubectl --user demo` needs no context.
+#[test]
+fn a_persons_user_of_that_name_in_another_file_stays() {
+    const THEIRS: &str = "users:\n- name: demo\n  user: {token: secret}\n";
+    let files = Files::new();
+    files.write("a", THEIRS);
+    files.write("b", &put(""));
+    files.all().remove("demo", &known()).unwrap();
+    assert_eq!(files.read("a"), THEIRS);
+    assert!(!files.read("b").contains("demo"), "{}", files.read("b"));
+}

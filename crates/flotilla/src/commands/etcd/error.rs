@@ -57,9 +57,13 @@ impl Explain for EtcdError {
             }
             Self::NoSurvivor { cluster } => {
                 let flag = profile_flag(cluster);
-                vec![format!(
-                    "without its keys it cannot be brought back: `flotilla delete{flag}`, then `start`"
-                )]
+                vec![
+                    format!(
+                        "without its keys it cannot be brought back: `flotilla delete{flag}`, then `start`"
+                    ),
+                    "that removes the disks of all nodes, with volumes and images: copy what you need first"
+                        .into(),
+                ]
             }
             Self::HasData { cluster, .. } => {
                 let flag = profile_flag(cluster);
