@@ -94,12 +94,14 @@ fn priority_of(rule: &RuleMessage) -> u32 {
     priority.unwrap_or_default()
 }
 
-/// The table that a rule leads to; none if the rule is for special packets only: to one range, of one source, one link, one
-/// user, one protocol, with a mark.
+/// The table that a rule leads to; none if the rule is for special packets only: of one source, one link, one user, one
+/// protocol, with a mark, or to one range. A range that is led to the main table counts: so a person puts a cluster before
+/// a VPN, as `start` proposes it.
 fn table_of_rule(rule: &RuleMessage) -> Option<u32> {
     let inverted = rule.header.flags.contains(RuleFlags::Invert);
     // `not to …` is for all packets but a few.
-    if rule.header.tos != 0 || (rule.header.dst_len > 0 && !inverted) {
+    let to_one_range = rule.header.dst_len > 0 && !inverted;
+    if rule.header.tos != 0 {
         return None;
     }
     let mut table = u32::from(rule.header.table);
@@ -119,7 +121,8 @@ fn table_of_rule(rule: &RuleMessage) -> Option<u32> {
             _ => {}
         }
     }
-    (rule.header.action == RuleAction::ToTable).then_some(table)
+    let counts = rule.header.action == RuleAction::ToTable && (!to_one_range || table == MAIN);
+    counts.then_some(table)
 }
 
 fn used_ranges_of(
@@ -162,11 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_some_packets_only_name_no_table_and_are_not_the_place_of_main() {
+    fn a_range_that_is_led_to_the_main_table_puts_it_first() {
+        let to = |rule: &mut RuleMessage| rule.header.dst_len = 16;
+        let rules = [rule(100, MAIN, to), rule(200, 52, |_| {}), rule(32766, MAIN, |_| {})];
+        assert_eq!(tables_of(&rules), BTreeMap::from([(52, false), (MAIN, false)]));
+    }
+
+    #[test]
+    fn rules_for_some_packets_only_name_no_table() {
         let to = |rule: &mut RuleMessage| rule.header.dst_len = 16;
         let port = RuleAttribute::DestinationPortRange(RulePortRange { start: 53, end: 53 });
         let rules = [
-            rule(100, MAIN, to),
             rule(110, 7, to),
             rule(120, 8, |rule| rule.header.tos = 16),
             rule(130, 9, |rule| rule.attributes.push(port)),

@@ -8,6 +8,7 @@ use flotilla_linux::nft::{HostRules, forward_table, host_table};
 use flotilla_linux::resolver::{Upstream, asked_by_nodes};
 use flotilla_linux::sysctl;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, ipproto, recv, socket as raw_socket, sockopt};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::packets::{GATEWAY, forwards, is_answered, net, node_on_bridge, rules};
 use crate::support::{Node, sender, socket, with_nft};
@@ -22,8 +23,12 @@ fn host_between() -> (Net, Node, Node) {
     (host, node, world)
 }
 
-/// What is heard first when somebody says something and the host does so afterwards: packets do not overtake.
+/// What is heard first when somebody says something and the host does so afterwards: packets that are sent on one processor
+/// do not overtake each other.
 fn first_heard(listener: &UdpSocket, somebody: &UdpSocket, address: &str) -> Ipv4Addr {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).unwrap();
     somebody.send_to(b"hello", address).unwrap();
     socket("0.0.0.0:0").send_to(b"hello", address).unwrap();
     match sender(listener).ip() {

@@ -184,6 +184,7 @@ fn where_no_control_plane_is_left_there_is_nothing_to_begin_from() {
     let told = "\
 error[GUEST_NO_SURVIVOR]: no control plane of cluster demo is left that has its data and keys
 hint: without its keys it cannot be brought back: `flotilla delete -p demo`, then `start`
+hint: that removes the disks of all nodes, with volumes and images: copy what you need first
 ";
     for command in [&["recover"][..], &["recover", "--from", &file], &["etcd", "snapshot", "restore", &file]]
     {
