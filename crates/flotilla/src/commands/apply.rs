@@ -116,7 +116,6 @@ pub(crate) fn change(
     if only.is_none() {
         cx.wait(engine.finish_stop(cluster))?;
     }
-    let is_off = only.is_some_and(|node| cx.wait(engine.machine(&cx.name, node)).is_err());
     let _held = prepare::save(cx, &mut next)?;
     *cluster = next;
     let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
@@ -127,8 +126,10 @@ pub(crate) fn change(
     let how = Resize { nodes: &resized, wanted, going: &gone, force, alone: only.is_some() };
     let mut changed = cx.wait(engine.resize(cluster, how, &wait))?;
     if let Some(node) = only {
-        // One that was off gets what is new when it is started.
-        if plan.runs() && !is_off {
+        // Also where it is off: a command that was killed may have left it so in the middle of its restart. One that was
+        // stopped gets what is new when it is started.
+        let is_to_run = |known: &NodeSpec| known.name == *node && known.power == WantedPower::Running;
+        if cluster.spec.nodes.iter().any(is_to_run) && cx.wait(engine.control_plane_is_on(cluster))? {
             changed = changed.or(cx.start_nodes(cluster, std::slice::from_ref(node), &wait)?);
         }
     } else if plan.runs() {
