@@ -162,7 +162,7 @@ fn the_variables_that_sudo_keeps_are_those_of_the_hint() {
     let machine = Machine::new();
     machine.run("as-root", &["true"]);
     let line = machine.log().into_iter().find(|line| line.starts_with("sudo ")).unwrap();
-    assert_eq!(line, format!("{} -- true", flotilla_engine::explain::AS_ROOT));
+    assert_eq!(line, format!("{} -- true", flotilla_core::explain::AS_ROOT));
 }
 
 #[test]

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use flotilla_engine::event::Step;
-use flotilla_linux::host::{Cancel, Command};
+use flotilla_core::Cancel;
+use flotilla_core::event::Step;
+use flotilla_linux::host::Command;
 
 use crate::error::{Missing, Result};
 use crate::hash;

@@ -5,16 +5,16 @@
 
 use std::path::Path;
 
-use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_core::event::{Outcome, Reporter, Step};
 
+use crate::bundle_store::{BundleStore, folders};
 use crate::durable;
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::part::Record;
-use crate::shelf::{Shelf, folders};
 use crate::source::Component;
 
-impl Shelf {
+impl BundleStore {
     /// Removes everything that no bundle consists of. Gives the bytes that were freed.
     pub fn clean(&self, reporter: &dyn Reporter) -> Result<u64> {
         self.check_permission()?;

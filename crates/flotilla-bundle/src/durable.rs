@@ -35,7 +35,7 @@ pub(crate) fn leftover_bytes(folder: &Path, prefix: &str) -> u64 {
 }
 
 fn leftovers(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
-    let mut paths = crate::shelf::folders(folder)?;
+    let mut paths = crate::bundle_store::folders(folder)?;
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)));
     Ok(paths)
 }

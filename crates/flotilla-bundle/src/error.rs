@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::explain::run_as_root;
-use flotilla_engine::{Code, Explain};
-use flotilla_linux::filelock;
+use flotilla_core::explain::run_as_root;
+use flotilla_core::{Code, Explain};
+use flotilla_files::LockError as FileLockError;
 use flotilla_linux::host::CommandError;
 
 use crate::lock::LockError;
@@ -72,7 +72,7 @@ pub enum BundleError {
     #[error("{path} is not a Kubernetes checkout: {reason}")]
     Checkout { path: PathBuf, reason: String },
     #[error(transparent)]
-    Busy(#[from] filelock::LockError),
+    Busy(#[from] FileLockError),
     #[error("interrupted")]
     Interrupted,
 }
@@ -134,7 +134,7 @@ impl BundleError {
             self,
             Self::Interrupted
                 | Self::Command(CommandError::Cancelled { .. })
-                | Self::Busy(filelock::LockError::Cancelled { .. })
+                | Self::Busy(FileLockError::Cancelled { .. })
         )
     }
 }

@@ -6,13 +6,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use flotilla_engine::Event;
-use flotilla_linux::host::{Cancel, Command};
+use flotilla_core::Cancel;
+use flotilla_core::Event;
+use flotilla_linux::host::Command;
 use tempfile::TempDir;
 
+use crate::bundle_store::{Bundle, BundleStore, UNFINISHED};
 use crate::manifest::{self, Manifest, Sizes};
 use crate::part::Record;
-use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::source::{Component, Provenance};
 use crate::{image, inventory};
 
@@ -42,16 +43,16 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-pub(crate) fn shelf(home: &Path) -> Shelf {
-    Shelf::open(home.to_owned(), Cancel::new()).unwrap()
+pub(crate) fn bundle_store(home: &Path) -> BundleStore {
+    BundleStore::open(home.to_owned(), Cancel::new()).unwrap()
 }
 
-/// Puts a small bundle on the shelf. Another `content` makes another digest.
-pub(crate) fn put_bundle(shelf: &Shelf, kubernetes: &str, content: &str) -> Bundle {
-    let _lock = shelf.acquire("test", &Events::default()).unwrap();
-    let work = shelf.bundles().join(format!("{UNFINISHED}sample"));
+/// Puts a small bundle on the bundle store. Another `content` makes another digest.
+pub(crate) fn put_bundle(bundle_store: &BundleStore, kubernetes: &str, content: &str) -> Bundle {
+    let _lock = bundle_store.acquire("test", &Events::default()).unwrap();
+    let work = bundle_store.bundles().join(format!("{UNFINISHED}sample"));
     write_sample(&work, content);
-    shelf.put_on_shelf(&work, manifest_of(&work, kubernetes)).unwrap()
+    bundle_store.put_on_shelf(&work, manifest_of(&work, kubernetes)).unwrap()
 }
 
 fn write_sample(root: &Path, content: &str) {

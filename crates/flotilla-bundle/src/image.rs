@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flotilla_linux::host::{Cancel, Command};
+use flotilla_core::Cancel;
+use flotilla_linux::host::Command;
 use serde_json::{Value, json};
 
 use crate::elf;

@@ -5,11 +5,12 @@
 //!                                                     └▶ images ─▶ store/ ─▶ manifest.json
 //! ```
 //!
-//! [`Shelf`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
+//! [`BundleStore`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
 //! driver and no cluster; it is told by a file in a node's folder that a bundle is in use.
 
 mod archive;
 pub mod build;
+mod bundle_store;
 mod clean;
 mod durable;
 mod elf;
@@ -26,14 +27,13 @@ mod part;
 pub mod platform;
 pub mod recipe;
 mod rootfs;
-mod shelf;
 pub mod source;
 mod store;
 mod tree;
 mod unpack;
 
+pub use bundle_store::{Bundle, BundleStore, Hold, Listing};
 pub use error::BundleError;
 pub use image::architecture;
 pub use make::{Forecast, Made, Origin, Prospect, Request, SourceChoice};
 pub use manifest::Manifest;
-pub use shelf::{Bundle, Hold, Listing, Shelf};

@@ -8,16 +8,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flotilla_engine::event::{Event, Outcome, Reporter, Step};
+use flotilla_core::event::{Event, Outcome, Reporter, Step};
 use flotilla_linux::disk;
 
 use crate::build::{BuildSource, Checkout};
+use crate::bundle_store::{Bundle, BundleStore, UNFINISHED};
 use crate::error::{At, BundleError, Result};
 use crate::image::{self, Image};
 use crate::inventory;
 use crate::manifest::{self, Manifest, Sizes};
 use crate::part::{PartCache, Parts};
-use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::source::{Component, Kind, Source};
 use crate::{hash, rootfs, store};
 
@@ -91,7 +91,7 @@ const SPACE_FOR_BUNDLE: u64 = 2_000_000_000;
 const SPACE_FOR_KUBERNETES: u64 = 5_400_000_000;
 const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
-impl Shelf {
+impl BundleStore {
     /// Tells of a request that no bundle could be made for, before anything is looked at.
     pub fn check(&self, request: &Request) -> Result<()> {
         match self.components(request) {
@@ -274,7 +274,7 @@ impl Shelf {
         let mut done = 0;
         let files = inventory::scan(work.path(), |bytes| {
             done += bytes;
-            step.progress(done, None, flotilla_engine::Unit::Bytes, "");
+            step.progress(done, None, flotilla_core::Unit::Bytes, "");
         })?;
         let within =
             |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_core::event::{Outcome, Reporter, Step};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -176,7 +176,7 @@ impl PartCache {
     /// Removes the parts that `is_wanted` does not want. Gives their bytes.
     pub(crate) fn retain(&self, is_wanted: impl Fn(&Record) -> bool) -> Result<u64> {
         let mut freed = 0;
-        for folder in crate::shelf::folders(&self.folder)? {
+        for folder in crate::bundle_store::folders(&self.folder)? {
             if Part::load(&folder).is_some_and(|part| is_wanted(&part.record)) {
                 continue;
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use flotilla_engine::event::Step;
+use flotilla_core::event::Step;
 use serde::{Deserialize, Serialize};
 
 use crate::build::Checkout;

@@ -8,9 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::Step;
-use flotilla_linux::host::{Cancel, Command};
+use flotilla_core::Cancel;
+use flotilla_core::Unit;
+use flotilla_core::event::Step;
+use flotilla_linux::host::Command;
 use flotilla_linux::poll;
 use flotilla_linux::sandbox::{self, Bind, Spec};
 

@@ -1,36 +1,36 @@
 //! Doing a plan: observe, plan, apply.
 
-mod publish;
 mod remove;
 mod restart;
 mod retire;
 mod schedule;
 mod scope;
 mod work;
+mod write_kubeconfig;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
 use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 
-use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
-use crate::event::{Event, Outcome, Reporter, Step};
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
-use crate::port::{
+use crate::quorum::{self, Quorum};
+use crate::store::ClusterStore;
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::event::{Event, Outcome, Reporter, Step};
+use flotilla_core::{
     Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member,
     Membership, Power,
 };
-use crate::quorum::{self, Quorum};
-use crate::store::ClusterStore;
 
 pub use restart::Resize;
-pub use retire::{Leaving, Turnover};
+pub use retire::{ControlPlaneChange, Leaving};
 pub use schedule::Lanes;
 
 use schedule::Schedule;
@@ -84,11 +84,11 @@ impl Engine<'_> {
         }
         let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
         let holds_data = |name: &NodeName| memberships.get(name).is_some_and(|it| *it != Membership::None);
-        let founders: BTreeSet<_> =
+        let initial_members: BTreeSet<_> =
             control_planes().map(|node| node.spec.name).filter(|name| holds_data(name)).collect();
         let workers = cluster.spec.nodes.iter().filter(|node| node.role == Role::Worker);
         let orphans = workers.map(|node| node.name.clone()).filter(|name| holds_data(name));
-        let orphans = if founders.is_empty() { orphans.collect() } else { BTreeSet::new() };
+        let orphans = if initial_members.is_empty() { orphans.collect() } else { BTreeSet::new() };
         let is_joined = |name: &NodeName| {
             memberships[name] == Membership::Member && machines[name].state().power == Power::On
         };
@@ -96,7 +96,7 @@ impl Engine<'_> {
         let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
         let member = control_planes().find(|node| joined.contains(&node.spec.name));
         let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
-        let mut seen = Observed { network, routes, founders, orphans, ..powers(machines) };
+        let mut seen = Observed { network, routes, initial_members, orphans, ..powers(machines) };
         let now = Timestamp::now();
         for (name, machine) in machines.iter().filter(|(name, _)| holds_data(name)) {
             let certificates = self.bootstrapper.certificates(machine.as_ref()).await?;
@@ -122,12 +122,12 @@ impl Engine<'_> {
             let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };
             // One that cannot be read is published to again, and why that fails is reported then.
             seen.published =
-                publish::but_for_the_file(self.kubeconfig.has(cluster.name(), &access))?.unwrap_or(false);
+                write_kubeconfig::if_readable(self.kubeconfig.has(cluster.name(), &access))?.unwrap_or(false);
             if seen.published {
                 break;
             }
         }
-        let answers = matches!(seen.kubernetes, KubernetesState::Partial | KubernetesState::Complete);
+        let answers = matches!(seen.kubernetes, KubernetesState::Incomplete | KubernetesState::Complete);
         if control_planes().count() > 1 || answers && cluster.was_larger() {
             seen.members = self.members(cluster, machines).await;
         }
@@ -154,15 +154,15 @@ impl Engine<'_> {
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Option<Vec<Member>> {
-        let mut speakers = Vec::new();
+        let mut vias = Vec::new();
         for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
             let is_on = machine.state().power == Power::On;
             // One whose disk cannot be read cannot be asked either; the others know of it.
             if is_on && self.bootstrapper.has_joined(machine.as_ref()).await.unwrap_or(false) {
-                speakers.push(self.bootstrapper.members(cluster, machine.as_ref()));
+                vias.push(self.bootstrapper.members(cluster, machine.as_ref()));
             }
         }
-        quorum::ask(speakers, |members| Quorum::of(members)).await.ok()
+        quorum::ask(vias, |members| Quorum::of(members)).await.ok()
     }
 
     /// The plan that `start` would do.
@@ -276,10 +276,10 @@ impl Engine<'_> {
         let changed = self.apply(&plan, &work).await?;
         self.publish_anew(&retiring, &work).await?;
         for node in workers.iter().filter(|node| observed.is_on(node)) {
-            let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { break };
+            let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { break };
             // Nobody has to know of a failure: its silence is noticed anyway, in less than a minute. Who does not hear of one
             // would not hear of the next either.
-            if self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await.is_err() {
+            if self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await.is_err() {
                 break;
             }
         }
@@ -287,9 +287,9 @@ impl Engine<'_> {
     }
 
     /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
-    pub async fn relabel(&self, cluster: &Cluster, was: &ClusterSpec) -> Result<Changed, EngineError> {
+    pub async fn update_labels(&self, cluster: &Cluster, was: &ClusterSpec) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
-        self.apply(&plan::relabel(cluster, was), &Work::on(cluster, machines)).await
+        self.apply(&plan::update_labels(cluster, was), &Work::on(cluster, machines)).await
     }
 
     /// After a failure, lets pods come again to nodes that were to be emptied.
@@ -302,9 +302,9 @@ impl Engine<'_> {
         if done.is_ok() {
             return done;
         }
-        let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { return done };
+        let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return done };
         for node in nodes {
-            if let Err(error) = self.bootstrapper.admit(cluster, node, speaker.as_ref()).await {
+            if let Err(error) = self.bootstrapper.uncordon(cluster, node, via.as_ref()).await {
                 let text = format!("{error}: `kubectl uncordon {node}` does, should it be closed");
                 self.reporter.report(Event::Warning { text });
             }
@@ -416,37 +416,37 @@ impl Engine<'_> {
             Action::Routes => Ok(outcome(self.driver.ensure_routes(work.cluster()?).await?)),
             Action::Join(node) => {
                 let (cluster, node, machine) = work.at(node)?;
-                let (_, speaker) = work.speaker(self.bootstrapper, Some(&node.spec.name)).await?;
-                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), speaker.as_ref()).await?)
+                let (_, via) = work.via(self.bootstrapper, Some(&node.spec.name)).await?;
+                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), via.as_ref()).await?)
             }
             Action::Drain(node, how) => {
-                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+                let (cluster, via) = work.via(self.bootstrapper, None).await?;
                 if !work.is_on(node) {
                     // Who waits for its pods to end would wait for ever: nobody is there to end them.
-                    self.bootstrapper.mark_stopped(cluster, node, speaker.as_ref()).await?;
+                    self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await?;
                 }
-                self.bootstrapper.drain(cluster, node, speaker.as_ref(), *how).await?;
+                self.bootstrapper.drain(cluster, node, via.as_ref(), *how).await?;
                 Ok(Outcome::Done)
             }
-            Action::Relabel(node, was) => {
-                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
+            Action::UpdateLabels(node, was) => {
+                let (cluster, via) = work.via(self.bootstrapper, None).await?;
                 let node = work.node(node)?;
-                Ok(outcome(self.bootstrapper.relabel(cluster, &node, was, speaker.as_ref()).await?))
+                Ok(outcome(self.bootstrapper.update_labels(cluster, &node, was, via.as_ref()).await?))
             }
-            Action::Retire(node) => {
-                let (cluster, speaker) = work.speaker(self.bootstrapper, Some(node)).await?;
+            Action::LeaveControlPlane(node) => {
+                let (cluster, via) = work.via(self.bootstrapper, Some(node)).await?;
                 let (machine, node) = (work.machine(node), work.node(node)?);
-                self.bootstrapper.leave(cluster, &node, machine.as_deref(), speaker.as_ref()).await?;
+                self.bootstrapper.leave(cluster, &node, machine.as_deref(), via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
-            Action::Expel(stranger) => {
-                let (cluster, speaker) = work.speaker(self.bootstrapper, None).await?;
-                self.bootstrapper.expel(cluster, stranger, speaker.as_ref()).await?;
+            Action::RemoveMember(stranger) => {
+                let (cluster, via) = work.via(self.bootstrapper, None).await?;
+                self.bootstrapper.remove_member(cluster, stranger, via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
-            Action::Leave(node) => {
-                let (cluster, speaker) = work.speaker(self.bootstrapper, Some(node)).await?;
-                self.bootstrapper.forget(cluster, node, speaker.as_ref()).await?;
+            Action::RemoveFromApi(node) => {
+                let (cluster, via) = work.via(self.bootstrapper, Some(node)).await?;
+                self.bootstrapper.remove_from_api(cluster, node, via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
@@ -454,7 +454,7 @@ impl Engine<'_> {
                 let cluster = work.cluster()?;
                 let due = nodes.iter().map(|name| work.at(name).map(|(_, node, machine)| (node, machine)));
                 let due: Vec<_> = due.collect::<Result<_, _>>()?;
-                let control_planes = work.speakers(self.bootstrapper).await?;
+                let control_planes = work.vias(self.bootstrapper).await?;
                 self.bootstrapper.renew(cluster, &due, &control_planes).await?;
                 Ok(Outcome::Done)
             }
@@ -472,23 +472,25 @@ impl Engine<'_> {
                 self.bootstrapper.unpause(machine.as_ref(), None).await?;
                 Ok(Outcome::Done)
             }
-            Action::Publish => {
-                let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
+            Action::WriteKubeconfig => {
+                let (cluster, machine) = work.via(self.bootstrapper, None).await?;
                 let access = self.bootstrapper.access(cluster, machine.as_ref()).await?;
                 let Some(access) = access else { return Ok(Outcome::Kept) };
-                Ok(outcome(self.publish(cluster.name(), &access)?))
+                Ok(outcome(self.write_kubeconfig(cluster.name(), &access)?))
             }
             Action::Wait(conditions) => {
-                let (cluster, machine) = work.speaker(self.bootstrapper, None).await?;
+                let (cluster, machine) = work.via(self.bootstrapper, None).await?;
                 let (meant, machines) = (work.meant(cluster), work.machines_meant());
                 self.bootstrapper.wait(&meant, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
             }
             Action::Stop(node) => Ok(outcome(self.driver.stop(work.name, node).await?)),
-            Action::Deselect => Ok(outcome(self.deselect(work.name)?)),
-            Action::Unpublish => Ok(outcome(self.unpublish(work.name, &work.authorities)?)),
+            Action::UnsetContext => Ok(outcome(self.unset_context(work.name)?)),
+            Action::RemoveFromKubeconfig => {
+                Ok(outcome(self.remove_from_kubeconfig(work.name, &work.authorities)?))
+            }
             Action::RemoveAll => Ok(outcome(self.driver.remove_all(work.name).await?)),
-            Action::Forget => Ok(outcome(self.store.remove(work.name)?)),
+            Action::RemoveState => Ok(outcome(self.store.remove(work.name)?)),
         }
     }
 }
@@ -500,7 +502,7 @@ fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> 
         let (cluster, node) = (cluster.name().clone(), node.clone());
         return Err(EngineError::AuthorityExpired { cluster, node, authority: authority.clone() });
     }
-    let is_lost = cluster.handed_out.founded && observed.founders.is_empty();
+    let is_lost = cluster.allocations.founded && observed.initial_members.is_empty();
     if observed.orphans.is_empty() && !is_lost {
         return Ok(());
     }

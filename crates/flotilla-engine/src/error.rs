@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_linux::filelock::{Holder, LockError};
+use flotilla_core::explain::{Code, Explain, INTERRUPTED, about, profile_flag};
+use flotilla_core::{BootstrapError, Certificate, Cluster, DriverError, ExecError, Finding, KubeconfigError};
+use flotilla_files::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName, nearest};
-
-use crate::explain::{Code, Explain, INTERRUPTED, about, profile_flag};
-use crate::port::{BootstrapError, Certificate, DriverError, ExecError, Finding};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -110,7 +109,22 @@ pub enum EngineError {
     Interrupted,
 }
 
+impl From<KubeconfigError> for EngineError {
+    fn from(error: KubeconfigError) -> Self {
+        match error {
+            KubeconfigError::Personal { source } => Self::Kubeconfig { source },
+            KubeconfigError::Own { action, path, source } => Self::Io { action, path, source },
+        }
+    }
+}
+
 impl EngineError {
+    /// About a node that a cluster does not have, with the names of those that it has.
+    pub fn no_node(cluster: &Cluster, node: &str) -> Self {
+        let nodes = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
+        Self::NoNode { cluster: cluster.name().clone(), node: node.to_owned(), nodes }
+    }
+
     /// Lines that belong to the error: the end of a program's output, each finding of a check.
     pub fn details(&self) -> Vec<String> {
         match self {

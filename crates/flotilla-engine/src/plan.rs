@@ -9,8 +9,8 @@ use std::time::Duration;
 use flotilla_spec::network::Cni;
 use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
-use crate::cluster::Cluster;
-use crate::port::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
 
 pub use going::{delete, drain_nodes, empty_nodes, remove_nodes, stop, stop_nodes};
 
@@ -29,7 +29,7 @@ pub struct Observed {
     pub joined: BTreeSet<NodeName>,
     /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
     /// none, the cluster has never been.
-    pub founders: BTreeSet<NodeName>,
+    pub initial_members: BTreeSet<NodeName>,
     /// The workers that are members, on or off, if no control plane is: those that they have joined are lost.
     pub orphans: BTreeSet<NodeName>,
     /// Nodes with certificates that have expired or will soon, as far as that can be seen of machines that are off.
@@ -49,10 +49,10 @@ impl Observed {
             network: false,
             routes: true,
             machines: BTreeMap::new(),
-            kubernetes: KubernetesState::Silent,
+            kubernetes: KubernetesState::Unreachable,
             paused: BTreeSet::new(),
             joined: BTreeSet::new(),
-            founders: BTreeSet::new(),
+            initial_members: BTreeSet::new(),
             orphans: BTreeSet::new(),
             due: BTreeSet::new(),
             expired_authority: None,
@@ -66,7 +66,7 @@ impl Observed {
     }
 
     fn is_whole(&self, node: &NodeName) -> bool {
-        self.machines.get(node).is_some_and(|state| state.whole)
+        self.machines.get(node).is_some_and(|state| state.intact)
     }
 }
 
@@ -84,22 +84,22 @@ pub enum Action {
     Unpause(NodeName),
     Join(NodeName),
     /// Labels and taints of a node that is in the cluster, which had these before.
-    Relabel(NodeName, Box<NodeSpec>),
-    Publish,
+    UpdateLabels(NodeName, Box<NodeSpec>),
+    WriteKubeconfig,
     Wait(BTreeSet<Condition>),
     Drain(NodeName, Drain),
     Stop(NodeName),
     /// Out of the control plane: it is no member of etcd any more.
-    Retire(NodeName),
+    LeaveControlPlane(NodeName),
     /// Out of etcd: a member that no node has.
-    Expel(Member),
+    RemoveMember(Member),
     /// Out of the cluster's list.
-    Leave(NodeName),
+    RemoveFromApi(NodeName),
     RemoveMachine(NodeName),
-    Deselect,
-    Unpublish,
+    UnsetContext,
+    RemoveFromKubeconfig,
     RemoveAll,
-    Forget,
+    RemoveState,
 }
 
 /// A step of a plan. Its name is what events call it.
@@ -132,7 +132,7 @@ impl Plan {
 
     /// Whether nothing but the person's kubeconfig is to be changed.
     pub(crate) fn only_publishes(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step.action, Action::Wait(_) | Action::Publish))
+        self.steps.iter().all(|step| matches!(step.action, Action::Wait(_) | Action::WriteKubeconfig))
     }
 
     fn add(&mut self, action: Action, title: String, after: &[Option<usize>], milliseconds: u64) -> usize {
@@ -148,7 +148,7 @@ impl Plan {
         let mut after = after.to_vec();
         for node in nodes {
             let title = format!("taking node {node} out of the control plane");
-            let step = self.add(Action::Retire(node.clone()), title, &after, 2500);
+            let step = self.add(Action::LeaveControlPlane(node.clone()), title, &after, 2500);
             retired.insert(node.clone(), step);
             after = vec![Some(step)];
         }
@@ -185,7 +185,8 @@ impl<'a> Scope<'a> {
     /// it has left.
     fn to_run(self) -> impl Iterator<Item = &'a NodeSpec> {
         let Self { cluster, observed, only } = self;
-        let is_needed = |name| !cluster.handed_out.leaving.contains(name) || observed.founders.contains(name);
+        let is_needed =
+            |name| !cluster.allocations.leaving.contains(name) || observed.initial_members.contains(name);
         let is_meant = move |name| only.is_none_or(|only| only.contains(name));
         let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
         nodes.filter(move |node| is_meant(&node.name) && is_needed(&node.name))
@@ -196,7 +197,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let Scope { cluster, observed, only } = scope;
     let mut plan = Plan::default();
     let name = cluster.name();
-    let subnet = cluster.handed_out.subnet;
+    let subnet = cluster.allocations.subnet;
     let network = (!observed.network)
         .then(|| plan.add(Action::Network, format!("making the network {subnet}"), &[], 50));
     // Before others boot, which know by themselves: one that fails to boot does not keep anybody from knowing the rest.
@@ -216,7 +217,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     // One that is whole may still be cut off: what talks to it needs the network.
     let machine = machines.get(first).copied().or(network);
     // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
-    let kubernetes = if observed.is_on(first) { observed.kubernetes } else { KubernetesState::Silent };
+    let kubernetes = if observed.is_on(first) { observed.kubernetes } else { KubernetesState::Unreachable };
     let mut ready = vec![machine];
     if kubernetes == KubernetesState::Paused {
         let title = "waking the control plane".to_owned();
@@ -232,11 +233,11 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     // What reads the certificates is restarted with them, so the API has to answer again.
     let is_due = |node: &NodeSpec| node.role == Role::ControlPlane && observed.due.contains(&node.name);
     let restarts = scope.to_run().any(is_due);
-    let kubernetes = if restarts { KubernetesState::Silent } else { kubernetes };
+    let kubernetes = if restarts { KubernetesState::Unreachable } else { kubernetes };
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
         // One that answers but is no member was left by a killed start.
-        if kubernetes == KubernetesState::Silent || !observed.joined.contains(first) {
+        if kubernetes == KubernetesState::Unreachable || !observed.joined.contains(first) {
             let title = "starting etcd and the API server".to_owned();
             let mut after = vec![machine];
             // A first member is left alone by the renewal of workers.
@@ -248,7 +249,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
                 after.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
             }
             let alone = after.len();
-            if observed.founders.is_empty() {
+            if observed.initial_members.is_empty() {
                 // All control planes found the cluster together.
                 let is_other = |node: &&NodeSpec| node.role == Role::ControlPlane && node.name != *first;
                 let others = scope.to_run().filter(is_other);
@@ -269,7 +270,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let strangers = observed.members.iter().flatten().filter(|member| !member.answers && !is_known(member));
     for stranger in strangers {
         let title = format!("taking {} out of etcd, which no node has", stranger.name);
-        let expelled = plan.add(Action::Expel(stranger.clone()), title, &cluster_is_up, 500);
+        let expelled = plan.add(Action::RemoveMember(stranger.clone()), title, &cluster_is_up, 500);
         cluster_is_up.push(Some(expelled));
         ready.push(Some(expelled));
     }
@@ -286,11 +287,16 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, expected)));
     }
     // Whoever starts some nodes of a cluster that answers may work with another one.
-    let starts_api = only.is_none() || kubernetes == KubernetesState::Silent;
+    let starts_api = only.is_none() || kubernetes == KubernetesState::Unreachable;
     // With a control plane's certificates the administrator's is another one.
     if !observed.published && starts_api || restarts {
         let title = format!("adding {name} to your kubeconfig");
-        ready.push(Some(plan.add(Action::Publish, title, &[machine, renewed.filter(|_| restarts), api], 20)));
+        ready.push(Some(plan.add(
+            Action::WriteKubeconfig,
+            title,
+            &[machine, renewed.filter(|_| restarts), api],
+            20,
+        )));
     }
     let wait = attainable(cluster, wait);
     if !wait.is_empty() {
@@ -308,7 +314,7 @@ fn first_control_plane(scope: Scope<'_>) -> &NodeName {
     let names = || cluster.spec.control_planes().map(|node| &node.name);
     let is_member = |name: &&NodeName| observed.is_on(name) && observed.joined.contains(*name);
     let to_run: BTreeSet<_> = scope.to_run().map(|node| &node.name).collect();
-    let was_member = |name: &&NodeName| observed.founders.contains(*name);
+    let was_member = |name: &&NodeName| observed.initial_members.contains(*name);
     let was_there = |name: &&NodeName| to_run.contains(name) && observed.machines.contains_key(*name);
     let found = names().find(is_member);
     let found = found.or_else(|| names().find(|name| was_member(name) && to_run.contains(name)));
@@ -327,13 +333,14 @@ pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Con
 }
 
 /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
-pub fn relabel(cluster: &Cluster, was: &ClusterSpec) -> Plan {
+pub fn update_labels(cluster: &Cluster, was: &ClusterSpec) -> Plan {
     let mut plan = Plan::default();
     for node in &cluster.spec.nodes {
         let Some(before) = was.nodes.iter().find(|before| before.name == node.name) else { continue };
         let taints = was.taints_of(before);
         if before.labels != node.labels || taints != cluster.spec.taints_of(node) {
-            let action = Action::Relabel(node.name.clone(), Box::new(NodeSpec { taints, ..before.clone() }));
+            let action =
+                Action::UpdateLabels(node.name.clone(), Box::new(NodeSpec { taints, ..before.clone() }));
             plan.add(action, format!("changing the labels and taints of node {}", node.name), &[], 50);
         }
     }
@@ -346,23 +353,23 @@ fn name_of(action: &Action) -> String {
         Action::Machine(node) => format!("machine/{node}"),
         Action::Routes => "routes".into(),
         Action::Join(node) => format!("join/{node}"),
-        Action::Relabel(node, _) => format!("labels/{node}"),
+        Action::UpdateLabels(node, _) => format!("labels/{node}"),
         Action::Drain(node, _) => format!("drain/{node}"),
-        Action::Retire(node) => format!("retire/{node}"),
-        Action::Expel(member) => format!("expel/{:x}", member.id),
-        Action::Leave(node) => format!("leave/{node}"),
+        Action::LeaveControlPlane(node) => format!("leave-control-plane/{node}"),
+        Action::RemoveMember(member) => format!("remove-member/{:x}", member.id),
+        Action::RemoveFromApi(node) => format!("remove-from-api/{node}"),
         Action::RemoveMachine(node) => format!("remove/{node}"),
         Action::Renew(_) => "certificates".into(),
         Action::StartApi(node) => format!("api/{node}"),
         Action::Complete(_) => "complete".into(),
         Action::Unpause(node) => format!("unpause/{node}"),
-        Action::Publish => "kubeconfig".into(),
+        Action::WriteKubeconfig => "kubeconfig".into(),
         Action::Wait(_) => "wait".into(),
         Action::Stop(node) => format!("stop/{node}"),
-        Action::Deselect => "deselect".into(),
-        Action::Unpublish => "unpublish".into(),
+        Action::UnsetContext => "unset-context".into(),
+        Action::RemoveFromKubeconfig => "remove-from-kubeconfig".into(),
         Action::RemoveAll => "remove".into(),
-        Action::Forget => "forget".into(),
+        Action::RemoveState => "remove-state".into(),
     }
 }
 

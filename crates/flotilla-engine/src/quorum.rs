@@ -4,8 +4,8 @@ use flotilla_spec::NodeName;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use crate::cluster::Node;
-use crate::port::Member;
+use flotilla_core::Member;
+use flotilla_core::cluster::Node;
 
 /// The members that have a vote. More than half of them must be up, or nothing can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Quorum {
 /// sees a majority is believed. One that sees none may be cut off from the others: if all say so, the one that sees most
 /// is believed.
 pub async fn ask<T, E, F>(
-    speakers: impl IntoIterator<Item = F>,
+    vias: impl IntoIterator<Item = F>,
     quorum: impl Fn(&T) -> Quorum,
 ) -> Result<T, Option<E>>
 where
@@ -56,7 +56,7 @@ where
 {
     let mut best: Option<T> = None;
     let mut failure = None;
-    let mut answers: FuturesUnordered<F> = speakers.into_iter().collect();
+    let mut answers: FuturesUnordered<F> = vias.into_iter().collect();
     while let Some(answer) = answers.next().await {
         match answer {
             Ok(answer) if quorum(&answer).holds() => return Ok(answer),
@@ -69,13 +69,6 @@ where
         }
     }
     best.ok_or(failure)
-}
-
-impl Member {
-    /// Whether it is that node's. One that never started has no name yet.
-    pub fn is_of(&self, node: &Node) -> bool {
-        self.name == node.spec.name.as_ref() || self.name.is_empty() && self.address == node.address
-    }
 }
 
 /// The order in which control planes can leave one after the other, with a majority at every moment.
@@ -271,14 +264,14 @@ mod tests {
     async fn a_member_that_never_answers_keeps_nobody_from_hearing_the_others() {
         let answer = |states: &'static str| async move { Ok::<_, &str>(members(states)) };
         let silent = || std::future::pending().boxed();
-        let speakers = [silent(), answer("uuu").boxed()];
-        let heard = ask(speakers, |members| Quorum::of(members)).await.unwrap();
+        let vias = [silent(), answer("uuu").boxed()];
+        let heard = ask(vias, |members| Quorum::of(members)).await.unwrap();
         assert_eq!(Quorum::of(&heard).up, 3);
         // One that is cut off sees itself alone, and may be the first to answer.
-        let speakers = [answer("udd").boxed(), answer("duu").boxed(), silent()];
-        assert_eq!(Quorum::of(&ask(speakers, |members| Quorum::of(members)).await.unwrap()).up, 2);
-        let speakers = [answer("udddd").boxed(), async { Err("down") }.boxed(), answer("duudd").boxed()];
-        assert_eq!(Quorum::of(&ask(speakers, |members| Quorum::of(members)).await.unwrap()).up, 2);
+        let vias = [answer("udd").boxed(), answer("duu").boxed(), silent()];
+        assert_eq!(Quorum::of(&ask(vias, |members| Quorum::of(members)).await.unwrap()).up, 2);
+        let vias = [answer("udddd").boxed(), async { Err("down") }.boxed(), answer("duudd").boxed()];
+        assert_eq!(Quorum::of(&ask(vias, |members| Quorum::of(members)).await.unwrap()).up, 2);
         let nobody: [std::future::Ready<Result<Vec<Member>, &str>>; 1] = [std::future::ready(Err("down"))];
         assert_eq!(ask(nobody, |members| Quorum::of(members)).await.unwrap_err(), Some("down"));
     }

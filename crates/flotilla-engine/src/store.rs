@@ -4,20 +4,20 @@
 mod record;
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flotilla_linux::filelock::{FileLock, Holder};
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
+use flotilla_files::{FileLock, Holder, write_whole};
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, HandedOut};
 use crate::error::EngineError;
-use crate::port::Changed;
+use flotilla_core::Changed;
+use flotilla_core::cluster::{Allocations, Cluster};
 
 use record::Unreadable;
 
@@ -116,7 +116,7 @@ impl ClusterStore {
             return Err(self.unreadable(name, STATE, Unreadable::Damaged(why.into())));
         }
         // Version 1 wrote two files: cut off between them, a node may have no number. Where none is left it stays so.
-        let _ = cluster.hand_out();
+        let _ = cluster.allocate();
         Ok(Some(cluster))
     }
 
@@ -178,7 +178,7 @@ impl ClusterStore {
         for name in self.names()?.into_iter().filter(|name| name != except) {
             let found = match self.load(&name) {
                 Ok(None) => continue,
-                Ok(Some(Cluster { handed_out: HandedOut { subnet, pod_subnet, .. }, .. })) => {
+                Ok(Some(Cluster { allocations: Allocations { subnet, pod_subnet, .. }, .. })) => {
                     vec![subnet, pod_subnet]
                 }
                 Err(_) => self.salvage(&name),
@@ -199,7 +199,7 @@ impl ClusterStore {
     }
 
     /// Keeps other commands from handing out ranges, for as long as what it gives is held.
-    pub fn hand_out_alone(&self) -> Result<fs::File, EngineError> {
+    pub fn allocation_lock(&self) -> Result<fs::File, EngineError> {
         let opened = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         // The folder itself is what is locked: a file for that would be left behind.
         let locked = opened.and_then(|()| fs::File::open(&self.folder)).and_then(|folder| {
@@ -281,7 +281,7 @@ impl ClusterStore {
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
         let path = || Ok::<_, EngineError>(self.make_folder(name)?.join(LOCK));
         let lock = match busy {
-            WhenBusy::Wait => FileLock::acquire_unless(&path()?, &holder, cancel, on_wait)?,
+            WhenBusy::Wait => FileLock::acquire_unless(&path()?, &holder, || cancel.is_cancelled(), on_wait)?,
             WhenBusy::Fail => FileLock::try_acquire(&path()?, &holder)?
                 .map_err(|holder| EngineError::Busy { cluster: name.clone(), holder })?,
         };
@@ -313,14 +313,4 @@ impl ClusterStore {
     fn io(&self, action: &'static str, path: &Path, source: io::Error) -> EngineError {
         EngineError::Io { action, path: path.to_owned(), source }
     }
-}
-
-/// Writes a file that is either the old or the new one, also through a power cut.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().expect("it is in a folder");
-    let mut file = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    fs::File::open(folder)?.sync_all()
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::BootstrapError;
+use flotilla_core::BootstrapError;
+use flotilla_core::cluster::Cluster;
 
 use crate::credentials::Credentials;
 use crate::patience::{Cancelled, Patience};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_engine::port::{BootstrapError, Certificate, Certificates, Machine};
+use flotilla_core::{BootstrapError, Certificate, Certificates, Machine};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Cmd, ExecError, Machine};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use serde_json::json;
@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Whether the cluster has the pod network of its manifest; one that has no manifest needs none.
 pub(crate) async fn is_installed(client: &Client, cluster: &Cluster) -> Result<bool, kube::Error> {
-    if cluster.handed_out.cni.is_none() {
+    if cluster.allocations.cni.is_none() {
         return Ok(true);
     }
     exists(&Api::<ConfigMap>::namespaced(client.clone(), SYSTEM), APPLIED).await
@@ -34,7 +34,7 @@ pub(crate) async fn install(
     kubeconfig: &str,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let Some(manifest) = &cluster.handed_out.cni else { return Ok(()) };
+    let Some(manifest) = &cluster.allocations.cni else { return Ok(()) };
     apply(manifest, machine, kubeconfig, cancelled).await?;
     let cni = cluster.spec.network.cni.to_string();
     let map = json!({"metadata": {"name": APPLIED}, "data": {"cni": cni}});
@@ -98,7 +98,7 @@ mod tests {
         let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
         let mut cluster = fake::cluster("10.213.0.0/24");
         assert!(is_installed(&api.client(), &cluster).await.unwrap(), "there is nothing to install");
-        cluster.handed_out.cni = Some("kind: Network".to_owned());
+        cluster.allocations.cni = Some("kind: Network".to_owned());
         assert!(!is_installed(&api.client(), &cluster).await.unwrap());
         let machine = FakeMachine::new(&[], &[]);
         for _ in 0..2 {
@@ -111,7 +111,7 @@ mod tests {
     async fn a_busy_api_server_does_not_lose_the_note_that_a_network_is_installed() {
         let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
         let mut cluster = fake::cluster("10.213.0.0/24");
-        cluster.handed_out.cni = Some("kind: Network".to_owned());
+        cluster.allocations.cni = Some("kind: Network".to_owned());
         api.fail("POST", 1, Fault::Refused(503, "etcdserver: no leader"));
         api.fail("POST", 1, Fault::Unanswered);
         install(&api.client(), &cluster, &FakeMachine::new(&[], &[]), ADMIN_CONF, &never).await.unwrap();

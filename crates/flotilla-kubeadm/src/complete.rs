@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{BootstrapError, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::event::Outcome;
+use flotilla_core::{BootstrapError, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_core::cluster::{API_NAME, API_PORT, Cluster, Node};
 use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
 use flotilla_spec::{Component, ExtraOption, Role};
 use serde_json::{Map, Value, json};
@@ -37,14 +37,19 @@ pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
 
 /// The same for a control plane that founds the cluster together with others: etcd begins with all of them. That is for
 /// this once, and not among the settings that the cluster keeps.
-pub(crate) fn render_founding(cluster: &Cluster, node: &Node, facts: Facts, founders: &[Node]) -> String {
-    render_with(cluster, node, facts, founders)
+pub(crate) fn render_founding(
+    cluster: &Cluster,
+    node: &Node,
+    facts: Facts,
+    initial_members: &[Node],
+) -> String {
+    render_with(cluster, node, facts, initial_members)
 }
 
-fn render_with(cluster: &Cluster, node: &Node, facts: Facts, founders: &[Node]) -> String {
+fn render_with(cluster: &Cluster, node: &Node, facts: Facts, initial_members: &[Node]) -> String {
     let documents = [
         init_configuration(cluster, node),
-        cluster_configuration(cluster, founders),
+        cluster_configuration(cluster, initial_members),
         kubelet_configuration(cluster, facts),
         kube_proxy_configuration(cluster),
     ];
@@ -128,7 +133,7 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
     })
 }
 
-fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
+fn cluster_configuration(cluster: &Cluster, initial_members: &[Node]) -> Value {
     let mut api_server = Arguments::from(&cluster.spec.extra_config, Component::ApiServer);
     let mut controller_manager = Arguments::new();
     // Its default of 20 requests a second makes the first pods wait for seconds.
@@ -145,9 +150,9 @@ fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
     // answers before he has asked himself.
     etcd.set("feature-gates", "InitialCorruptCheck=false");
     etcd.set_all(&cluster.spec.extra_config, Component::Etcd);
-    if !founders.is_empty() {
+    if !initial_members.is_empty() {
         let peer = |node: &Node| format!("{}=https://{}:{PEER_PORT}", node.spec.name, node.address);
-        etcd.set("initial-cluster", founders.iter().map(peer).collect::<Vec<_>>().join(","));
+        etcd.set("initial-cluster", initial_members.iter().map(peer).collect::<Vec<_>>().join(","));
         etcd.set("initial-cluster-state", "new");
     }
     let gates = &cluster.spec.feature_gates;
@@ -167,7 +172,7 @@ fn cluster_configuration(cluster: &Cluster, founders: &[Node]) -> Value {
         "certificateValidityPeriod": VALIDITY,
         "caCertificateValidityPeriod": AUTHORITY_VALIDITY,
         "networking": {
-            "podSubnet": cluster.handed_out.pod_subnet,
+            "podSubnet": cluster.allocations.pod_subnet,
             "serviceSubnet": network.service_subnet,
             "dnsDomain": network.dns_domain,
         },

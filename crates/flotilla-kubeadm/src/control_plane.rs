@@ -8,8 +8,8 @@
 //! The kubelet is given its certificate, because it would ask its own API server for one, which is not there yet. etcd
 //! takes in one member at a time; the rest of several joins may happen at once.
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use futures::future::try_join_all;
 use kube::Client;
 use tokio::sync::Mutex;
@@ -54,7 +54,7 @@ pub(crate) struct Joining<'a> {
     pub node: &'a Node,
     pub machine: &'a dyn Machine,
     /// A control plane that is a member.
-    pub speaker: &'a dyn Machine,
+    pub via: &'a dyn Machine,
     pub client: &'a Client,
     pub credentials: &'a Credentials,
     /// Held by the one whose member etcd takes in.
@@ -79,7 +79,7 @@ impl Joining<'_> {
         let left = run(self.machine, "look for an unfinished join", Cmd::sh(LOOK)).await?;
         {
             let _membership = self.membership.lock().await;
-            etcd::remove_member(self.speaker, &name, self.node.address, self.cancelled).await?;
+            etcd::remove_node(self.via, &name, self.node.address, self.cancelled).await?;
         }
         if !left.text().is_empty() {
             leave::clear(self.machine).await?;
@@ -90,7 +90,7 @@ impl Joining<'_> {
 
     async fn join(&self, token: &Token) -> Result<(), BootstrapError> {
         let (node, machine) = (self.node, self.machine);
-        hand_over(self.speaker, machine).await?;
+        hand_over(self.via, machine).await?;
         put_discovery(machine, self.credentials).await?;
         // As its first control plane has it: it may be the one to complete the cluster some day.
         let configuration = config::render(self.cluster, node, init::facts(machine).await?);

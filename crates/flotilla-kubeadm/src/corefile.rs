@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use flotilla_engine::cluster::HOST_NAMES;
+use flotilla_core::cluster::HOST_NAMES;
 
 /// The Corefile with the host's names in it; none if they are there, or if it has no place for them.
 ///

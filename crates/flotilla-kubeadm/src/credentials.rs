@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{ApiAccess, BootstrapError, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{ApiAccess, BootstrapError, Machine};
 use serde::Deserialize;
 
 use crate::files::{ADMIN_CONF, AUTHORITY, SUPER_ADMIN_CONF};

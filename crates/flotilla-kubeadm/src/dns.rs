@@ -1,7 +1,7 @@
 //! How many pods answer for the cluster's DNS: one where there is one control plane, and two where several are to outlive
 //! any one of them.
 
-use flotilla_engine::port::BootstrapError;
+use flotilla_core::BootstrapError;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};

@@ -1,7 +1,7 @@
 //! Emptying a node: its pods are evicted, so that disruption budgets are respected.
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Drain, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Drain, Machine};
 use k8s_openapi::api::core::v1::{Node as KubeNode, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
@@ -84,18 +84,22 @@ fn is_closed(node: &KubeNode) -> bool {
 }
 
 /// Lets new pods come again to a node that we have emptied, or have tried to empty.
-pub(crate) async fn admit_node(
+pub(crate) async fn uncordon_node(
     cluster: &Cluster,
     name: &str,
     primary: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    admit(&client, name, cancelled).await
+    uncordon(&client, name, cancelled).await
 }
 
 /// The same for whoever has a client already.
-pub(crate) async fn admit(client: &Client, name: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
+pub(crate) async fn uncordon(
+    client: &Client,
+    name: &str,
+    cancelled: &Cancelled,
+) -> Result<(), BootstrapError> {
     insist(format!("let pods come to node {name} again"), cancelled, || async {
         match Api::<KubeNode>::all(client.clone()).get_opt(name).await?.filter(was_drained) {
             Some(node) => open(client, &node).await.map(drop),

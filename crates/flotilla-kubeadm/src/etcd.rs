@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flotilla_engine::cluster::Node;
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine, Member};
+use flotilla_core::cluster::Node;
+use flotilla_core::{BootstrapError, Cmd, ExecError, Machine, Member};
 use futures::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -65,10 +65,10 @@ pub struct MemberStatus {
 
 /// The members, asked of the one in this machine, and each for its own state. None of them is waited for, but for an
 /// election that is going on.
-pub async fn status(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
+pub async fn status(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
     let begun = Instant::now();
     loop {
-        let seen = look(speaker).await?;
+        let seen = look(via).await?;
         if !is_electing(&seen) || begun.elapsed() > ELECTION {
             return Ok(seen);
         }
@@ -76,10 +76,10 @@ pub async fn status(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, Bootstra
     }
 }
 
-async fn look(speaker: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
-    let members = list(speaker, View::ItsOwn).await?;
+async fn look(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
+    let members = list(via, View::ItsOwn).await?;
     let asked = members.into_iter().map(|member| async move {
-        let answer = tell(speaker, member.address, &["endpoint", "status"]).await;
+        let answer = tell(via, member.address, &["endpoint", "status"]).await;
         let status = answer.ok().and_then(|text| parse::<Vec<Endpoint>>(&text).ok()?.pop());
         (member, status.map(|endpoint| endpoint.status))
     });
@@ -111,78 +111,78 @@ fn alarm(text: &str) -> Option<(u64, String)> {
 }
 
 /// The members with what the engine wants to know of them.
-pub(crate) async fn members(speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
-    Ok(status(speaker).await?.into_iter().map(|status| status.member).collect())
+pub(crate) async fn members(via: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+    Ok(status(via).await?.into_iter().map(|status| status.member).collect())
 }
 
 /// Whether a node's etcd is one of the members, which is for all of them to say: one that is none is made anew.
 pub(crate) async fn has_member(
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     node: &Node,
     cancelled: &Cancelled,
 ) -> Result<bool, BootstrapError> {
     let patience = Patience::new("etcd's agreement on its members", AGREEMENT, cancelled);
-    Ok(agreed_list(speaker, &patience).await?.iter().any(|member| member.is_of(node)))
+    Ok(agreed_list(via, &patience).await?.iter().any(|member| member.is_of(node)))
 }
 
 /// Takes out every member that is known by this name or this address.
-pub(crate) async fn remove_member(
-    speaker: &dyn Machine,
+pub(crate) async fn remove_node(
+    via: &dyn Machine,
     name: &str,
     address: Ipv4Addr,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let is_it = |member: &Member| member.address == address || member.name == name;
-    remove(speaker, name, is_it, cancelled).await
+    remove(via, name, is_it, cancelled).await
 }
 
 /// Takes out a member that no node of the cluster has.
-pub(crate) async fn expel(
-    speaker: &dyn Machine,
+pub(crate) async fn remove_member(
+    via: &dyn Machine,
     stranger: &Member,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    remove(speaker, &stranger.name, |member| member.id == stranger.id, cancelled).await
+    remove(via, &stranger.name, |member| member.id == stranger.id, cancelled).await
 }
 
 /// If one of those that go leads, the one that is asked does so first: the rest would otherwise notice its end only after a
 /// second. It is up, which the others may not be.
 async fn remove(
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     name: &str,
     is_it: impl Fn(&Member) -> bool,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let patience = Patience::new(format!("the removal of {name} from etcd"), AGREEMENT, cancelled);
     loop {
-        let members = agreed_list(speaker, &patience).await?;
+        let members = agreed_list(via, &patience).await?;
         let Some(leaving) = members.iter().find(|member| is_it(member)) else { return Ok(()) };
         let heir = members.iter().find(|member| member.up && !member.learner && !is_it(member));
         if let Some(heir) = heir {
             // Refused by all but the leader, and a member that is down leads nobody.
             let lead = ["move-leader", &format!("{:x}", heir.id)];
-            drop(tell(speaker, leaving.address, &lead).await);
+            drop(tell(via, leaving.address, &lead).await);
         }
         let remove = ["member", "remove", &format!("{:x}", leaving.id)];
-        match tell(speaker, Ipv4Addr::LOCALHOST, &remove).await {
+        match tell(via, Ipv4Addr::LOCALHOST, &remove).await {
             Ok(_) => {}
             Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
-            Err(error) => return Err(in_node("take a member out of etcd", speaker)(error)),
+            Err(error) => return Err(in_node("take a member out of etcd", via)(error)),
         }
     }
 }
 
 /// Waits until the members agree on writes.
 pub(crate) async fn wait_until_healthy(
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let patience = Patience::new("etcd's agreement", AGREEMENT, cancelled);
     loop {
-        match tell(speaker, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
+        match tell(via, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
             Ok(_) => return Ok(()),
             Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
-            Err(error) => return Err(in_node("ask etcd for its health", speaker)(error)),
+            Err(error) => return Err(in_node("ask etcd for its health", via)(error)),
         }
     }
 }
@@ -197,9 +197,9 @@ enum View {
 }
 
 /// The members as most of them know them, as soon as they can be asked.
-async fn agreed_list(speaker: &dyn Machine, patience: &Patience) -> Result<Vec<Member>, BootstrapError> {
+async fn agreed_list(via: &dyn Machine, patience: &Patience) -> Result<Vec<Member>, BootstrapError> {
     loop {
-        match list(speaker, View::Agreed).await {
+        match list(via, View::Agreed).await {
             Err(BootstrapError::Node { source: ExecError::Failed { tail, .. }, .. }) => {
                 patience.pause(POLL, &tail).await?;
             }
@@ -209,21 +209,21 @@ async fn agreed_list(speaker: &dyn Machine, patience: &Patience) -> Result<Vec<M
 }
 
 /// The members. Nobody is asked whether it is up: that is known of the one that answers.
-async fn list(speaker: &dyn Machine, view: View) -> Result<Vec<Member>, BootstrapError> {
+async fn list(via: &dyn Machine, view: View) -> Result<Vec<Member>, BootstrapError> {
     let consistency = match view {
         View::ItsOwn => "--consistency=s",
         View::Agreed => "--consistency=l",
     };
-    let list = tell(speaker, Ipv4Addr::LOCALHOST, &["member", "list", consistency]).await;
-    let text = list.map_err(in_node("ask for etcd's members", speaker))?;
+    let list = tell(via, Ipv4Addr::LOCALHOST, &["member", "list", consistency]).await;
+    let text = list.map_err(in_node("ask for etcd's members", via))?;
     parse_list(&text).map_err(|source| BootstrapError::Api {
         action: "read the list of etcd's members".to_owned(),
         source: source.into(),
     })
 }
 
-async fn tell(speaker: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result<String, ExecError> {
-    Ok(speaker.exec().run(etcdctl(member, ANSWER, words)).await?.text())
+async fn tell(via: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result<String, ExecError> {
+    Ok(via.exec().run(etcdctl(member, ANSWER, words)).await?.text())
 }
 
 /// etcd's own client, speaking to one member.

@@ -32,7 +32,7 @@ pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
 /// There while a control plane founds its cluster together with others, until the API has answered for the first time.
 /// Before that nobody can have stored anything in it: its data may be cleared away.
 pub(crate) const FOUNDING: &str = "/var/lib/flotilla/founding";
-/// Takes its place on all founders once the API has answered, until one of the marks above says that the node is
+/// Takes its place on all initial members once the API has answered, until one of the marks above says that the node is
 /// finished. Its data is the cluster's.
 pub(crate) const FOUNDED: &str = "/var/lib/flotilla/founded";
 /// Where a joining node finds the API, and whom it trusts.

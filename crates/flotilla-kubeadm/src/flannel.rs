@@ -2,7 +2,7 @@
 //!
 //! The objects are those that flannel's own installation makes, with this cluster's ranges and interface.
 
-use flotilla_engine::cluster::Cluster;
+use flotilla_core::cluster::Cluster;
 use serde_json::{Value, json};
 
 use crate::yaml;
@@ -77,7 +77,7 @@ fn settings(cluster: &Cluster) -> Value {
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ],
     });
-    let net = json!({"Network": cluster.handed_out.pod_subnet, "Backend": {"Type": "vxlan"}});
+    let net = json!({"Network": cluster.allocations.pod_subnet, "Backend": {"Type": "vxlan"}});
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -8,13 +8,13 @@
 //! seconds. So its members know each other from the beginning. The phases are those of `kubeadm init`, in each machine.
 //!
 //! A mark says of a machine that it is founding. Before the first answer nobody was promised anything: what a killed
-//! founding left is cleared away by the next. With the first answer another mark takes its place on all founders: from
+//! founding left is cleared away by the next. With the first answer another mark takes its place on all initial members: from
 //! then on their data is the cluster's, whatever becomes of the first.
 
 use std::sync::Arc;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::{Api, Client};
@@ -54,16 +54,17 @@ pub(crate) async fn found(
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
 ) -> Result<(), BootstrapError> {
-    let mut founders = vec![(node.clone(), machine)];
+    let mut initial_members = vec![(node.clone(), machine)];
     let nodes = others.iter().filter_map(|other| Some((cluster.node(other.name())?, other.as_ref())));
-    founders.extend(nodes);
-    let nodes: Vec<_> = founders.iter().map(|(node, _)| node.clone()).collect();
-    try_join_all(founders.iter().map(|(node, machine)| prepare(cluster, node, *machine, &nodes))).await?;
-    init::claim_address(machine).await?;
+    initial_members.extend(nodes);
+    let nodes: Vec<_> = initial_members.iter().map(|(node, _)| node.clone()).collect();
+    try_join_all(initial_members.iter().map(|(node, machine)| prepare(cluster, node, *machine, &nodes)))
+        .await?;
+    init::claim_virtual_ip(machine).await?;
     phase::authorities(machine).await?;
     try_join_all(others.iter().map(|other| hand_over(machine, other.as_ref()))).await?;
     // One that fails does not end the others: their processes would be left behind.
-    let begun = join_all(founders.iter().map(|(_, machine)| phase::found(*machine))).await;
+    let begun = join_all(initial_members.iter().map(|(_, machine)| phase::found(*machine))).await;
     begun.into_iter().collect()
 }
 
@@ -72,7 +73,7 @@ async fn prepare(
     cluster: &Cluster,
     node: &Node,
     machine: &dyn Machine,
-    founders: &[Node],
+    initial_members: &[Node],
 ) -> Result<(), BootstrapError> {
     let left = run(machine, "look for an unfinished start", Cmd::sh(LOOK)).await?;
     if !left.text().is_empty() {
@@ -82,7 +83,7 @@ async fn prepare(
     let facts = init::facts(machine).await?;
     let patches = config::patches(&cluster.spec, &node.spec);
     phase::put_configuration(machine, CONFIG, &config::render(cluster, node, facts), &patches).await?;
-    let founding = config::render_founding(cluster, node, facts, founders);
+    let founding = config::render_founding(cluster, node, facts, initial_members);
     phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await
 }
 
@@ -106,7 +107,7 @@ pub(crate) async fn register(
     try_join_all(registrations).await.map(drop)
 }
 
-/// Says of all other founders that their data is the cluster's, once the API has answered and the first is a member.
+/// Says of all other initial members that their data is the cluster's, once the API has answered and the first is a member.
 pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     let kept = others.iter().map(|other| async {
         if marks::has(other.as_ref(), FOUNDING).await? {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::cluster::{API_IS_COMING, Cluster, Node};
-use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine, Membership};
+use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
+use flotilla_core::event::Outcome;
+use flotilla_core::{BootstrapError, Cmd, ExecError, Machine, Membership};
 use kube::Client;
 
 use crate::api::{self, PATIENT, QUICK};
@@ -13,7 +13,7 @@ use crate::config::{self, Facts};
 use crate::credentials;
 use crate::files::{CONFIG, INITIALISED};
 use crate::found;
-use crate::kubelet::{self, Deaths};
+use crate::kubelet::{self, CrashWatch};
 use crate::leader;
 use crate::marks;
 use crate::patience::{Cancelled, Patience};
@@ -54,7 +54,7 @@ pub(crate) async fn start_api(
             found::keep(others).await?;
             return Ok(Outcome::Kept);
         }
-        claim_address(machine).await?;
+        claim_virtual_ip(machine).await?;
         // The kubelet came up with the machine and brings the rest up, unless somebody has stopped it.
         run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     }
@@ -109,7 +109,7 @@ pub(crate) async fn restart(
 
 /// Lets the machine have the API's address before its API server is well in every respect, which takes seconds longer than
 /// to answer. It does not take the address from another that has it.
-pub(crate) async fn claim_address(machine: &dyn Machine) -> Result<(), BootstrapError> {
+pub(crate) async fn claim_virtual_ip(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
     coming.map_err(in_node("claim the API's address", machine))
 }
@@ -117,7 +117,7 @@ pub(crate) async fn claim_address(machine: &dyn Machine) -> Result<(), Bootstrap
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
 /// certificates it finds and writes everything else again.
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
-    claim_address(machine).await?;
+    claim_virtual_ip(machine).await?;
     let configuration = config::render(cluster, node, facts(machine).await?);
     phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&cluster.spec, &node.spec))
         .await?;
@@ -147,7 +147,7 @@ async fn wait_for_answer(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let patience = Patience::new("the first answer of the API server", LIMIT, cancelled);
-    let mut deaths = Deaths::from_now(machine).await?;
+    let mut deaths = CrashWatch::from_now(machine).await?;
     loop {
         deaths.check().await?;
         let answer = match api::serves(client).await {
@@ -219,7 +219,7 @@ mod tests {
         answered(first, &others).await.unwrap();
         assert_eq!(marks::membership(first).await.unwrap(), Membership::Member);
         for other in &others {
-            assert_eq!(marks::membership(other.as_ref()).await.unwrap(), Membership::Founder);
+            assert_eq!(marks::membership(other.as_ref()).await.unwrap(), Membership::InitialMember);
             // It is still to be finished.
             assert!(found::is_founder(other.as_ref()).await.unwrap());
         }
@@ -238,7 +238,7 @@ mod tests {
         let other = FakeMachine::named("demo-m02".parse().unwrap(), &[]);
         other.put_file(FOUNDING, b"");
         answered(&first, &[Arc::new(other.clone())]).await.unwrap();
-        assert_eq!(marks::membership(&other).await.unwrap(), Membership::Founder);
+        assert_eq!(marks::membership(&other).await.unwrap(), Membership::InitialMember);
     }
 
     #[tokio::test]

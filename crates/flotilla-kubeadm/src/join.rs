@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flotilla_engine::cluster::{API_NAME, API_PORT, Cluster, Node};
-use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_core::event::Outcome;
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -21,13 +21,13 @@ use crate::drain;
 use crate::etcd;
 use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
 use crate::found;
-use crate::kubelet::{self, Deaths};
+use crate::kubelet::{self, CrashWatch};
 use crate::marks;
 use crate::mirror;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
-use crate::relabel;
 use crate::token::{JOINS, Token};
+use crate::update_labels;
 use crate::yaml;
 
 /// From a joined kubelet to its node in the API.
@@ -53,7 +53,7 @@ pub(crate) async fn join(
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
     if is_listed && marks::has_joined(machine).await? {
         if insist("look for the node", cancelled, || is_registered(&client, node)).await? {
-            drain::admit(&client, node.spec.name.as_ref(), cancelled).await?;
+            drain::uncordon(&client, node.spec.name.as_ref(), cancelled).await?;
             return Ok(Outcome::Kept);
         }
         register_again(&client, node, machine, cancelled).await?;
@@ -65,9 +65,8 @@ pub(crate) async fn join(
         Role::Worker => join_worker(cluster, node, machine, &client, &credentials, cancelled).await?,
         Role::ControlPlane => {
             forget_predecessor(&client, node, cancelled).await?;
-            let (client, credentials, speaker) = (&client, &credentials, primary);
-            let joining =
-                Joining { cluster, node, machine, speaker, client, credentials, membership, cancelled };
+            let (client, credentials, via) = (&client, &credentials, primary);
+            let joining = Joining { cluster, node, machine, via, client, credentials, membership, cancelled };
             control_plane::join(&joining).await?;
         }
     }
@@ -136,7 +135,7 @@ async fn register_again(
     kubelet::restart(machine).await?;
     finish(client, node, machine, cancelled).await?;
     // The kubelet knows the taints of its join only.
-    relabel::change_node(client, &node.spec, &node.spec, cancelled).await?;
+    update_labels::change_node(client, &node.spec, &node.spec, cancelled).await?;
     if node.spec.role == Role::ControlPlane {
         phase::mark_control_plane(machine).await?;
         mirror::ensure_etcd(client, node.spec.name.as_ref(), cancelled).await?;
@@ -185,7 +184,7 @@ async fn finish(
     let name = node.spec.name.to_string();
     let nodes = Api::<KubeNode>::all(client.clone());
     let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
-    let mut deaths = Deaths::from_now(machine).await?;
+    let mut deaths = CrashWatch::from_now(machine).await?;
     loop {
         let seen = match is_registered(client, node).await {
             Ok(true) => break,
@@ -212,7 +211,7 @@ async fn finish(
 }
 
 /// Takes the node object away.
-pub(crate) async fn forget(
+pub(crate) async fn remove_from_api(
     cluster: &Cluster,
     name: &str,
     primary: &dyn Machine,

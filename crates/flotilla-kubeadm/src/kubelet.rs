@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use tokio::time::{Instant, sleep};
 
 use crate::files::CRI_SOCKET;
@@ -17,13 +17,13 @@ const TOO_MANY: u32 = 5;
 const LAST: usize = 10;
 
 /// The deaths of a machine's kubelet from now on.
-pub(crate) struct Deaths<'a> {
+pub(crate) struct CrashWatch<'a> {
     machine: &'a dyn Machine,
     before: u32,
     next_look: Instant,
 }
 
-impl<'a> Deaths<'a> {
+impl<'a> CrashWatch<'a> {
     pub(crate) async fn from_now(machine: &'a dyn Machine) -> Result<Self, BootstrapError> {
         Ok(Self { machine, before: count(machine).await?, next_look: Instant::now() + LOOK })
     }
@@ -34,7 +34,7 @@ impl<'a> Deaths<'a> {
             return Ok(());
         }
         if count(self.machine).await? >= self.before + TOO_MANY {
-            let (node, seen) = (self.machine.name().to_string(), last_words(self.machine).await);
+            let (node, seen) = (self.machine.name().to_string(), log_tail(self.machine).await);
             return Err(BootstrapError::Crashing { node, seen });
         }
         self.next_look = Instant::now() + LOOK;
@@ -65,13 +65,13 @@ async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
 
 /// What the kubelet said last, and what became of the containers.
 pub(crate) async fn last_words_and_containers(machine: &dyn Machine) -> Vec<String> {
-    let mut lines = last_words(machine).await;
+    let mut lines = log_tail(machine).await;
     lines.extend(lines_of(machine, &format!("crictl --runtime-endpoint {CRI_SOCKET} ps -a 2>&1")).await);
     lines
 }
 
 /// What the kubelet said last, each thing once, without the traces by which a Go program tells its authors of an end.
-async fn last_words(machine: &dyn Machine) -> Vec<String> {
+async fn log_tail(machine: &dyn Machine) -> Vec<String> {
     let mut lines = Vec::new();
     for line in lines_of(machine, "tail -n 200 /var/log/flotilla/kubelet.log").await {
         if !is_trace(&line) && !lines.contains(&line) {
@@ -116,7 +116,7 @@ panic: cannot set feature gate NodeSwap to false, feature is locked to true
         let script = [("died", Ok("2")), ("died", Ok("6")), ("died", Ok("7")), ("kubelet.log", Ok(log))];
         let machine = FakeMachine::new(&[], &script);
         let started = Instant::now();
-        let error = Deaths::from_now(&machine).await.unwrap().too_many().await;
+        let error = CrashWatch::from_now(&machine).await.unwrap().too_many().await;
         assert_eq!(error.to_string(), "the kubelet of node demo ends again and again");
         let words = log.lines().take(2);
         assert!(matches!(error, BootstrapError::Crashing { seen, .. } if words.eq(&seen)));
@@ -126,7 +126,7 @@ panic: cannot set feature gate NodeSwap to false, feature is locked to true
     #[tokio::test(start_paused = true)]
     async fn deaths_of_an_earlier_life_do_not_count_and_looks_are_rare() {
         let machine = FakeMachine::new(&[], &[("died", Ok("70")), ("died", Ok("74"))]);
-        let mut deaths = Deaths::from_now(&machine).await.unwrap();
+        let mut deaths = CrashWatch::from_now(&machine).await.unwrap();
         for _ in 0..100 {
             deaths.check().await.unwrap();
         }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use flotilla_spec::WantedPower;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;

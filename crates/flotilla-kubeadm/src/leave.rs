@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, Machine, Membership, Power};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Cmd, Machine, Membership, Power};
 use kube::Client;
 
 use crate::api::{self, PATIENT};
@@ -33,18 +33,18 @@ pub(crate) async fn leave(
     cluster: &Cluster,
     node: &Node,
     machine: Option<&dyn Machine>,
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let client = api::client(cluster, &credentials::require(speaker).await?, PATIENT).await?;
-    leave_by(&client, node, machine, speaker, cancelled).await
+    let client = api::client(cluster, &credentials::require(via).await?, PATIENT).await?;
+    leave_by(&client, node, machine, via, cancelled).await
 }
 
 async fn leave_by(
     client: &Client,
     node: &Node,
     machine: Option<&dyn Machine>,
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let name = node.spec.name.to_string();
@@ -54,8 +54,8 @@ async fn leave_by(
         (None, Some(machine)) => marks::remove_from_disk(machine)?,
         (None, None) => {}
     }
-    etcd::remove_member(speaker, &name, node.address, cancelled).await?;
-    etcd::wait_until_healthy(speaker, cancelled).await?;
+    etcd::remove_node(via, &name, node.address, cancelled).await?;
+    etcd::wait_until_healthy(via, cancelled).await?;
     wait_for_answer(client, cancelled).await?;
     leader::release_of(client, &name, cancelled).await?;
     mirror::forget(client, &name, cancelled).await?;

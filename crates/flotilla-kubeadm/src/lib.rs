@@ -45,10 +45,10 @@ mod namespace;
 mod patience;
 mod pause;
 mod phase;
-mod relabel;
 mod rotation;
 mod stopped;
 mod token;
+mod update_labels;
 mod wait;
 mod yaml;
 
@@ -57,9 +57,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::event::Outcome;
+use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain, KubernetesState,
     Machine, Member, Membership,
 };
@@ -126,10 +126,10 @@ impl Bootstrapper for Kubeadm {
     async fn answers(
         &self,
         cluster: &Cluster,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
         limit: Duration,
     ) -> Result<bool, BootstrapError> {
-        let credentials = credentials::require(speaker).await?;
+        let credentials = credentials::require(via).await?;
         let client = api::client(cluster, &credentials, api::GENEROUS).await?;
         api::answers(&client, limit, &self.cancelled).await
     }
@@ -157,8 +157,8 @@ impl Bootstrapper for Kubeadm {
         marks::membership(machine).await
     }
 
-    async fn listed(&self, cluster: &Cluster, speaker: &dyn Machine) -> Option<BTreeSet<String>> {
-        missing::listed(cluster, speaker).await
+    async fn listed(&self, cluster: &Cluster, via: &dyn Machine) -> Option<BTreeSet<String>> {
+        missing::listed(cluster, via).await
     }
 
     async fn join(
@@ -176,31 +176,31 @@ impl Bootstrapper for Kubeadm {
         cluster: &Cluster,
         node: &Node,
         machine: Option<&dyn Machine>,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        leave::leave(cluster, node, machine, speaker, &self.cancelled).await
+        leave::leave(cluster, node, machine, via, &self.cancelled).await
     }
 
-    async fn members(&self, _: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
-        etcd::members(speaker).await
+    async fn members(&self, _: &Cluster, via: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+        etcd::members(via).await
     }
 
-    async fn expel(
+    async fn remove_member(
         &self,
         _: &Cluster,
         stranger: &Member,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        etcd::expel(speaker, stranger, &self.cancelled).await
+        etcd::remove_member(via, stranger, &self.cancelled).await
     }
 
     async fn mark_stopped(
         &self,
         cluster: &Cluster,
         node: &NodeName,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        stopped::mark_stopped(cluster, node.as_ref(), speaker, &self.cancelled).await
+        stopped::mark_stopped(cluster, node.as_ref(), via, &self.cancelled).await
     }
 
     async fn drain(
@@ -213,32 +213,32 @@ impl Bootstrapper for Kubeadm {
         drain::drain(cluster, node.as_ref(), primary, how, &self.cancelled).await
     }
 
-    async fn admit(
+    async fn uncordon(
         &self,
         cluster: &Cluster,
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        drain::admit_node(cluster, node.as_ref(), primary, &self.cancelled).await
+        drain::uncordon_node(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
-    async fn relabel(
+    async fn update_labels(
         &self,
         cluster: &Cluster,
         node: &Node,
         was: &NodeSpec,
         primary: &dyn Machine,
     ) -> Result<Changed, BootstrapError> {
-        relabel::relabel(cluster, node, was, primary, &self.cancelled).await
+        update_labels::update_labels(cluster, node, was, primary, &self.cancelled).await
     }
 
-    async fn forget(
+    async fn remove_from_api(
         &self,
         cluster: &Cluster,
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        join::forget(cluster, node.as_ref(), primary, &self.cancelled).await
+        join::remove_from_api(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
     async fn wait(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flotilla_engine::port::{BootstrapError, Machine, Membership, Power};
+use flotilla_core::{BootstrapError, Machine, Membership, Power};
 
 use crate::files::{FOUNDED, INITIALISED, JOINED};
 use crate::phase::in_node;
@@ -13,9 +13,11 @@ pub(crate) const ALL: [&str; 3] = [INITIALISED, JOINED, FOUNDED];
 
 /// What the machine is. Of one that is off this is known where its disk can be reached.
 pub(crate) async fn membership(machine: &dyn Machine) -> Result<Membership, BootstrapError> {
-    for (mark, membership) in
-        [(INITIALISED, Membership::Member), (JOINED, Membership::Member), (FOUNDED, Membership::Founder)]
-    {
+    for (mark, membership) in [
+        (INITIALISED, Membership::Member),
+        (JOINED, Membership::Member),
+        (FOUNDED, Membership::InitialMember),
+    ] {
         if has(machine, mark).await? {
             return Ok(membership);
         }
@@ -71,7 +73,7 @@ mod tests {
         for (mark, wanted) in [
             (INITIALISED, Membership::Member),
             (JOINED, Membership::Member),
-            (FOUNDED, Membership::Founder),
+            (FOUNDED, Membership::InitialMember),
             ("/var/lib/flotilla/founding", Membership::None),
         ] {
             let machine = FakeMachine::new(&[(mark, b"")], &[]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flotilla_engine::port::BootstrapError;
+use flotilla_core::BootstrapError;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, KubernetesState, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Cmd, KubernetesState, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::ListParams;
@@ -216,16 +216,18 @@ pub(crate) async fn observe(
     match machine.exec().get(PAUSED).await {
         Ok(Some(_)) => return KubernetesState::Paused,
         Ok(None) => {}
-        Err(_) => return KubernetesState::Silent,
+        Err(_) => return KubernetesState::Unreachable,
     }
-    let Ok(Some(credentials)) = credentials::find(machine).await else { return KubernetesState::Silent };
-    let Ok(client) = api::client(cluster, &credentials, QUICK).await else { return KubernetesState::Silent };
+    let Ok(Some(credentials)) = credentials::find(machine).await else { return KubernetesState::Unreachable };
+    let Ok(client) = api::client(cluster, &credentials, QUICK).await else {
+        return KubernetesState::Unreachable;
+    };
     if !matches!(tokio::time::timeout(LOOK, serves(&client)).await, Ok(true)) {
-        return KubernetesState::Silent;
+        return KubernetesState::Unreachable;
     }
     match tokio::time::timeout(LOOK, Missing::look(&client, cluster, node, machine, cancelled)).await {
         Ok(Ok(missing)) if missing.is_nothing() => KubernetesState::Complete,
-        _ => KubernetesState::Partial,
+        _ => KubernetesState::Incomplete,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::port::BootstrapError;
+use flotilla_core::BootstrapError;
 use tokio::time::{Instant, sleep};
 
 /// Asked between two looks, whether to go on at all.

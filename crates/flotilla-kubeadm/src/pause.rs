@@ -4,7 +4,7 @@
 //! paused; it is there before anything is frozen and goes after everything is thawed, so that a killed `pause` or
 //! `unpause` is seen and can be repeated.
 
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine};
 
 use crate::files::PAUSED;
 use crate::phase::{in_node, run};

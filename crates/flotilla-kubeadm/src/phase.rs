@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
+use flotilla_core::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
 
 use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES, RENEWAL_CONFIG};
-use crate::kubelet::Deaths;
+use crate::kubelet::CrashWatch;
 
 /// kubeadm itself gives up after a minute or two; this is for the case that it does not.
 const LIMIT: Duration = Duration::from_mins(4);
@@ -135,7 +135,7 @@ pub(crate) async fn join_finish(machine: &dyn Machine) -> Result<(), BootstrapEr
 
 /// kubeadm waits for a kubelet that cannot live as patiently as for a slow one: then it is ended.
 async fn join_without(machine: &dyn Machine, config: &str, phases: &str) -> Result<(), BootstrapError> {
-    let mut deaths = Deaths::from_now(machine).await?;
+    let mut deaths = CrashWatch::from_now(machine).await?;
     let mut joined = pin!(kubeadm_join(machine, config, phases));
     tokio::select! {
         done = &mut joined => done,

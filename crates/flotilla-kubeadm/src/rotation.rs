@@ -1,6 +1,6 @@
 //! A kubelet.conf that names the certificate which the kubelet renews.
 
-use flotilla_engine::port::{BootstrapError, Machine};
+use flotilla_core::{BootstrapError, Machine};
 use serde_json::{Value, json};
 
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF};

@@ -1,7 +1,7 @@
 //! Nodes that are known to be off. The cluster would notice their silence only after most of a minute.
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Machine};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -23,10 +23,10 @@ pub(crate) fn is_stopped(node: &KubeNode) -> bool {
 pub(crate) async fn mark_stopped(
     cluster: &Cluster,
     name: &str,
-    speaker: &dyn Machine,
+    via: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let client = api::client(cluster, &credentials::require(speaker).await?, PATIENT).await?;
+    let client = api::client(cluster, &credentials::require(via).await?, PATIENT).await?;
     mark(&client, name, cancelled).await
 }
 

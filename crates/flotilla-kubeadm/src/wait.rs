@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Cmd, Condition, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Cmd, Condition, Machine};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::{Api, Client};

@@ -1,7 +1,8 @@
 //! The one way to start a program on the host.
 //!
 //! ```no_run
-//! # use flotilla_linux::host::{Cancel, Command};
+//! # use flotilla_core::Cancel;
+//! # use flotilla_linux::host::Command;
 //! # fn example() -> Result<(), flotilla_linux::host::CommandError> {
 //! let cancel = Cancel::new();
 //! let version = Command::new("go").arg("version").cancel(&cancel).run()?.text();
@@ -29,15 +30,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flotilla_core::Cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
-mod cancel;
 mod error;
 mod lines;
 mod running;
 
-pub use cancel::Cancel;
 pub use error::CommandError;
 pub use lines::{Line, Stream};
 

@@ -10,7 +10,6 @@
 //! - [`process`] waits for processes that are not our children, and tells the host's size;
 //! - [`disk`] measures room and use of file systems, [`trial`] tries whether one can hold machines;
 //! - [`poll`] waits for what nobody tells us about;
-//! - [`filelock`] lets one process at a time at something, and tells the others whom they wait for.
 //!
 //! This is the only crate with unsafe code; every such block says why it is sound. It never prints (except the
 //! stages, which are programs of their own), never reads the environment, and knows nothing of clusters.
@@ -19,7 +18,6 @@ pub mod cgroup;
 pub mod dev;
 pub mod disk;
 pub mod enter;
-pub mod filelock;
 pub mod host;
 mod inherited;
 pub mod loopback;

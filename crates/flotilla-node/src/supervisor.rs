@@ -79,7 +79,7 @@ impl<'node> Supervisor<'node> {
             let now = Instant::now();
             // Whoever woke us, everybody is asked: a read that finds nothing costs next to nothing.
             self.services.drain();
-            self.heed_signals(now, journal);
+            self.handle_signals(now, journal);
             self.reap(now, journal);
             self.look_for_files(journal);
             self.control.receive(now, |request| self.services.act(request, now));
@@ -102,7 +102,7 @@ impl<'node> Supervisor<'node> {
         }
     }
 
-    fn heed_signals(&mut self, now: Instant, journal: &mut Journal) {
+    fn handle_signals(&mut self, now: Instant, journal: &mut Journal) {
         self.signals.drain();
         if self.signals.take_tell() {
             journal.say(self.services.describe(now));

@@ -68,7 +68,7 @@ impl Change {
     }
 
     /// It is done in the cluster, while the node runs.
-    pub fn relabels(&self) -> bool {
+    pub fn updates_labels(&self) -> bool {
         matches!(self, Self::Update { field: LABELS | TAINTS, .. })
     }
 

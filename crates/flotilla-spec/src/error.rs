@@ -119,7 +119,7 @@ pub enum SpecError {
     /// What somebody who knows more than we do has against it.
     #[error("{why}")]
     Unmet {
-        wish: Wish,
+        requirement: Requirement,
         why: String,
         /// What to do about it, if there is something.
         cure: String,
@@ -193,7 +193,7 @@ pub enum SpecError {
 
 /// Something that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct Requirement {
     /// None: the whole cluster asks for it.
     pub node: Option<NodeName>,
     /// Its key in a file.

@@ -40,8 +40,8 @@ const THINGS: [(&str, Thing); 10] = [
 
 /// Puts a small but whole bundle into a state folder. Gives its digest, which is always the same.
 pub fn tiny(state: &Path) -> String {
-    let shelf = state.join("bundles");
-    let work = shelf.join("tiny");
+    let bundle_store = state.join("bundles");
+    let work = bundle_store.join("tiny");
     fs::create_dir_all(&work).expect("the folder of a bundle");
     let files: Vec<Entry> = THINGS.iter().map(|(path, thing)| make(&work, path, thing)).collect();
     let within = |folder: &str| files.iter().filter(|file| file.path.starts_with(folder)).map(size_of).sum();
@@ -64,7 +64,7 @@ pub fn tiny(state: &Path) -> String {
     manifest.digest = manifest.computed_digest();
     let text = serde_json::to_vec(&manifest).expect("a manifest is plain data");
     fs::write(work.join("manifest.json"), text).expect("the manifest");
-    fs::rename(&work, shelf.join(&manifest.digest)).expect("a bundle that was not there before");
+    fs::rename(&work, bundle_store.join(&manifest.digest)).expect("a bundle that was not there before");
     manifest.digest
 }
 

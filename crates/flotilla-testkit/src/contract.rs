@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
-use flotilla_engine::Cluster;
-use flotilla_engine::port::{Changed, Cmd, Driver, ExecError, Machine, MachineState, Power};
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Cmd, Driver, ExecError, Machine, MachineState, Power};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 use futures::future::BoxFuture;
 
@@ -49,8 +49,8 @@ const MODE: &str = "stat -c %a /etc/contract/file";
 pub const ANSWERS: &[(&str, Answer)] =
     &[(GREET, Ok("hello, world\n")), (FAIL, Err("gone")), (MODE, Ok("640\n"))];
 
-const ON: MachineState = MachineState { power: Power::On, whole: true };
-const OFF: MachineState = MachineState { power: Power::Off, whole: false };
+const ON: MachineState = MachineState { power: Power::On, intact: true };
+const OFF: MachineState = MachineState { power: Power::Off, intact: false };
 
 async fn nothing_is_there_before_it_is_made(driver: &dyn Driver, cluster: &Cluster) {
     assert_eq!(found(driver, cluster).await, []);
@@ -62,7 +62,7 @@ async fn a_network_is_made_once_and_seen_by_others(driver: &dyn Driver, cluster:
     make_network(driver, cluster).await;
     assert!(has_network(driver, cluster).await);
     let stranger: ClusterName = "stranger".parse().expect("it is a name");
-    let subnet = cluster.handed_out.subnet;
+    let subnet = cluster.allocations.subnet;
     for (name, sees_it) in [(&stranger, true), (cluster.name(), false)] {
         let used = driver.subnets_in_use(name).await.expect("subnets can be listed");
         assert_eq!(used.iter().any(|used| used.range == subnet), sees_it, "{name} sees {used:?}");
@@ -214,7 +214,7 @@ async fn a_machine_knows_the_others_of_its_time_until_it_is_told_of_more(
     let other: NodeName = "te-other".parse().expect("it is a name");
     larger.spec.network.node_pod_prefix = 26;
     larger.spec.nodes.push(NodeSpec::plain(other, Role::Worker));
-    larger.hand_out().expect("there is room");
+    larger.allocate().expect("there is room");
     assert!(!knows(&larger).await, "it has not heard of the other");
     driver.ensure_routes(&larger).await.expect("it can be told");
     assert!(knows(&larger).await && !knows(cluster).await);

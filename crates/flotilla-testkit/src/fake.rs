@@ -9,7 +9,7 @@ mod driver;
 mod kubeconfig;
 mod machine;
 
-use flotilla_engine::{Cluster, HandedOut};
+use flotilla_core::{Allocations, Cluster};
 use flotilla_spec::ClusterSpec;
 
 pub use bootstrapper::FakeBootstrapper;
@@ -40,6 +40,6 @@ pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let subnet = subnet.parse().expect("the test's subnet is one");
     let pods = "10.244.0.0/16".parse().expect("it is a range");
     let nodes = nodes.collect();
-    let handed_out = HandedOut { nodes, ..HandedOut::new(subnet, pods, "sha256:0".to_owned()) };
-    Cluster { spec, handed_out }
+    let allocations = Allocations { nodes, ..Allocations::new(subnet, pods, "sha256:0".to_owned()) };
+    Cluster { spec, allocations }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flotilla_engine::explain::DEFAULT_CLUSTER;
+use flotilla_core::explain::DEFAULT_CLUSTER;
 
 mod cluster;
 mod etcd;

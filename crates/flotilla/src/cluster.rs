@@ -9,17 +9,18 @@ pub(crate) mod ranges;
 use std::future::Future;
 use std::sync::Arc;
 
-use flotilla_bundle::Shelf;
-use flotilla_drivers::native::Native;
+use flotilla_bundle::BundleStore;
+use flotilla_core::Cancel;
+use flotilla_core::explain::{INTERRUPTED, about};
+use flotilla_core::{Changed, Driver, Finding, Machine, Severity};
+use flotilla_core::{Cluster, Event, Explain, Node};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes, Wait};
-use flotilla_engine::explain::{INTERRUPTED, about};
-use flotilla_engine::port::{Changed, Driver, Finding, Machine, Severity};
 use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, WhenBusy};
-use flotilla_engine::{Cluster, EngineError, Event, Explain, Node};
 use flotilla_kubeadm::Kubeadm;
 use flotilla_kubeadm::etcd::{Snapshot, Source};
-use flotilla_linux::host::Cancel;
 use flotilla_linux::process::host_size;
+use flotilla_native::Native;
 use flotilla_spec::quantity::HostSize;
 use flotilla_spec::{ClusterName, KubernetesVersion, NodeName};
 use tokio::runtime::Runtime;
@@ -97,9 +98,9 @@ impl<'a> Cx<'a> {
     /// Makes everything run, and finishes what killed commands have left: no node is to be added or deleted any more.
     pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, Failure> {
         let changed = self.wait(self.engine().start(cluster, wait))?;
-        if !cluster.handed_out.adding.is_empty() || !cluster.handed_out.founded {
-            cluster.handed_out.adding.clear();
-            cluster.handed_out.founded = true;
+        if !cluster.allocations.adding.is_empty() || !cluster.allocations.founded {
+            cluster.allocations.adding.clear();
+            cluster.allocations.founded = true;
             self.store.save(cluster)?;
         }
         Ok(changed.or(self.finish_removals(cluster)?))
@@ -113,7 +114,7 @@ impl<'a> Cx<'a> {
         wait: &Wait,
     ) -> Result<Changed, Failure> {
         let changed = self.wait(self.engine().start_nodes(cluster, nodes, wait))?;
-        cluster.handed_out.adding.retain(|node| !nodes.contains(node));
+        cluster.allocations.adding.retain(|node| !nodes.contains(node));
         self.store.save(cluster)?;
         Ok(changed)
     }
@@ -156,7 +157,7 @@ impl<'a> Cx<'a> {
     }
 
     /// What the host lacks for a cluster of this version, and what is well.
-    pub(crate) fn examine(&self, bundles: &Shelf, version: &KubernetesVersion) -> Vec<Finding> {
+    pub(crate) fn examine(&self, bundles: &BundleStore, version: &KubernetesVersion) -> Vec<Finding> {
         let mut findings = self.wait(self.driver.examine());
         findings.push(prepare::bundle_finding(bundles, version));
         findings
@@ -185,7 +186,7 @@ impl<'a> Cx<'a> {
     }
 
     /// From here on Ctrl-C ends what runs, in an orderly way.
-    pub(crate) fn heed_signals(&self) -> Result<(), Failure> {
+    pub(crate) fn handle_signals(&self) -> Result<(), Failure> {
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
     }
@@ -263,8 +264,8 @@ pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, F
         Some(wanted) => find(&|name| name.as_ref() == wanted)
             .or_else(|| find(&|name| name.short(cluster.name()) == wanted)),
     };
-    let name = name.ok_or_else(|| cluster.no_node(wanted.unwrap_or_default()))?;
-    Ok(cluster.node(name).ok_or_else(|| cluster.no_node(name.as_ref()))?)
+    let name = name.ok_or_else(|| EngineError::no_node(cluster, wanted.unwrap_or_default()))?;
+    Ok(cluster.node(name).ok_or_else(|| EngineError::no_node(cluster, name.as_ref()))?)
 }
 
 /// The findings that make it impossible to go on.

@@ -27,7 +27,7 @@ mod version;
 
 use std::process::ExitCode;
 
-use flotilla_engine::explain::DEFAULT_CLUSTER;
+use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_spec::SpecError;
 
 use crate::args::{Cli, Command, GetCommand, ProfileCommand};

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
-use flotilla_bundle::Shelf;
-use flotilla_engine::explain::DEFAULT_CLUSTER;
+use flotilla_bundle::BundleStore;
+use flotilla_core::Cancel;
+use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_engine::store::ClusterStore;
-use flotilla_linux::host::Cancel;
 use flotilla_spec::ClusterName;
 
 use crate::args::Cli;
@@ -83,8 +83,11 @@ fn nodes(profile: &str) -> Vec<CompletionCandidate> {
 }
 
 fn bundles() -> Vec<CompletionCandidate> {
-    let shelf = Shelf::open(Settings::from_environment().home, Cancel::new());
-    let listed = shelf.and_then(|shelf| shelf.list()).map(|list| list.bundles).unwrap_or_default();
+    let bundle_store = BundleStore::open(Settings::from_environment().home, Cancel::new());
+    let listed = bundle_store
+        .and_then(|bundle_store| bundle_store.list())
+        .map(|list| list.bundles)
+        .unwrap_or_default();
     candidates(listed.into_iter().map(|bundle| bundle.manifest.kubernetes))
 }
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use flotilla_engine::{Code, Explain};
+use flotilla_core::{Code, Explain};
 
 /// An error that knows its code and its hints.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

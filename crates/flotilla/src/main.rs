@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use flotilla_engine::Code;
+use flotilla_core::Code;
 
 use crate::args::Cli;
 use crate::screen::Screen;

@@ -13,8 +13,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
-use flotilla_engine::explain::about;
-use flotilla_engine::{Code, Event, Reporter};
+use flotilla_core::explain::about;
+use flotilla_core::{Code, Event, Reporter};
 use flotilla_spec::ClusterName;
 use serde::Serialize;
 

@@ -7,8 +7,8 @@ use flotilla_bundle::build::Clients;
 use flotilla_bundle::build::apt::Apt;
 use flotilla_bundle::lock::DebPin;
 use flotilla_bundle::platform::Platform;
-use flotilla_engine::Event;
-use flotilla_engine::event::Step;
+use flotilla_core::Event;
+use flotilla_core::event::Step;
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 
 use super::LockFile;

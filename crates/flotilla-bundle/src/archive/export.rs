@@ -6,18 +6,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_core::Unit;
+use flotilla_core::event::{Outcome, Reporter, Step};
 use tar::{EntryType, Header};
 
 use super::unfinished::Unfinished;
+use crate::bundle_store::{Bundle, BundleStore};
 use crate::error::{At, BundleError, Result};
 use crate::hash::Hashed;
 use crate::inventory::{self, Entry, Kind};
 use crate::manifest::{self, Manifest};
-use crate::shelf::{Bundle, Shelf};
 
-impl Shelf {
+impl BundleStore {
     /// Writes the bundle to `file`, which appears when it is whole.
     pub fn export(&self, bundle: &Bundle, file: &Path, reporter: &dyn Reporter) -> Result<()> {
         let step = Step::start(reporter, "export", format!("writing {}", file.display()), None);

@@ -6,19 +6,19 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::{Outcome, Reporter, Step};
+use flotilla_core::Unit;
+use flotilla_core::event::{Outcome, Reporter, Step};
 use flotilla_linux::disk;
 use serde_json::Value;
 use tar::EntryType;
 
 use super::{BUNDLE_LIMIT, END_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
+use crate::bundle_store::{Bundle, BundleStore, UNFINISHED};
 use crate::error::{At, BundleError, Result, size};
 use crate::hash::Hashed;
 use crate::image;
 use crate::inventory::{self, Entry, Kind};
 use crate::manifest::{self, Manifest};
-use crate::shelf::{Bundle, Shelf, UNFINISHED};
 use crate::unpack::{self, Unpack};
 
 /// What a bundle has beside its manifest.
@@ -38,8 +38,8 @@ impl From<BundleError> for Refusal {
     }
 }
 
-impl Shelf {
-    /// Puts the bundle in `file` on the shelf. With `expected`, only if that is its digest.
+impl BundleStore {
+    /// Puts the bundle in `file` on the bundle store. With `expected`, only if that is its digest.
     pub fn import(&self, file: &Path, expected: Option<&str>, reporter: &dyn Reporter) -> Result<Bundle> {
         let archive = File::open(file).at("read", file)?;
         let compressed = archive.metadata().at("read", file)?.len();

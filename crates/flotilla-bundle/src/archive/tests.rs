@@ -5,16 +5,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use flotilla_engine::event::Reporter;
-use flotilla_engine::{Event, Explain};
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
+use flotilla_core::event::Reporter;
+use flotilla_core::{Event, Explain};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use crate::bundle_store::{Bundle, BundleStore};
 use crate::error::{BundleError, Result};
 use crate::fixture::{self, Events, SHARED};
 use crate::inventory;
-use crate::shelf::{Bundle, Shelf};
 
 mod again;
 mod attacks;
@@ -24,7 +24,7 @@ mod forgery;
 /// A home to import into, with an archive and somebody else's folder beside it.
 struct Place {
     dir: TempDir,
-    shelf: Shelf,
+    bundle_store: BundleStore,
 }
 
 impl Place {
@@ -32,8 +32,8 @@ impl Place {
         let dir = fixture::folder();
         fs::create_dir(dir.path().join("outside")).unwrap();
         fs::write(dir.path().join("outside/sentinel"), "untouched").unwrap();
-        let shelf = fixture::shelf(&dir.path().join("home"));
-        let place = Self { dir, shelf };
+        let bundle_store = fixture::bundle_store(&dir.path().join("home"));
+        let place = Self { dir, bundle_store };
         place.bring(archive);
         place
     }
@@ -47,7 +47,7 @@ impl Place {
     }
 
     fn import(&self) -> Result<Bundle> {
-        self.shelf.import(&self.archive(), None, &Events::default())
+        self.bundle_store.import(&self.archive(), None, &Events::default())
     }
 
     /// Why the archive is refused.
@@ -84,10 +84,10 @@ fn assert_refused(archive: &[u8], why: &str) {
 /// A bundle, exported: the archive's bytes and the bundle's digest.
 fn exported(content: &str) -> (Vec<u8>, String) {
     let home = fixture::folder();
-    let shelf = fixture::shelf(home.path());
-    let bundle = fixture::put_bundle(&shelf, "v1.37.1", content);
+    let bundle_store = fixture::bundle_store(home.path());
+    let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", content);
     let file = home.path().join("out.tar.zst");
-    shelf.export(&bundle, &file, &Events::default()).unwrap();
+    bundle_store.export(&bundle, &file, &Events::default()).unwrap();
     (fs::read(file).unwrap(), bundle.manifest.digest)
 }
 
@@ -101,10 +101,10 @@ fn an_imported_bundle_is_the_one_that_was_exported() {
         return;
     }
     let home = fixture::folder();
-    let shelf = fixture::shelf(home.path());
-    let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
+    let bundle_store = fixture::bundle_store(home.path());
+    let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     let file = home.path().join("out.tar.zst");
-    shelf.export(&bundle, &file, &Events::default()).unwrap();
+    bundle_store.export(&bundle, &file, &Events::default()).unwrap();
 
     let place = Place::new(&fs::read(&file).unwrap());
     let imported = place.import().unwrap();
@@ -112,10 +112,10 @@ fn an_imported_bundle_is_the_one_that_was_exported() {
     assert_eq!(imported.manifest.files, bundle.manifest.files);
     let findings = inventory::compare(&imported.path, &bundle.manifest.files, |_| ()).unwrap();
     assert_eq!(findings, ["manifest.json: not part of the bundle"]);
-    place.shelf.verify(&imported, &Events::default()).unwrap();
+    place.bundle_store.verify(&imported, &Events::default()).unwrap();
     let [first, second] = SHARED.map(|path| inode(&imported.path.join(path)));
     assert_eq!(first, second, "a file with two names is there once");
-    assert_eq!(place.shelf.find("1.37.1").unwrap().manifest.digest, bundle.manifest.digest);
+    assert_eq!(place.bundle_store.find("1.37.1").unwrap().manifest.digest, bundle.manifest.digest);
     assert_eq!(fixture::names_in(&place.dir.path().join("home/bundles")), [bundle.manifest.digest]);
 }
 
@@ -145,7 +145,8 @@ fn the_expected_digest_is_insisted_on() {
     }
     let (archive, digest) = exported("kubelet");
     let place = Place::new(&archive);
-    let import = |expected: &str| place.shelf.import(&place.archive(), Some(expected), &Events::default());
+    let import =
+        |expected: &str| place.bundle_store.import(&place.archive(), Some(expected), &Events::default());
     let other = "0".repeat(64);
     let error = import(&other).unwrap_err();
     assert!(error.to_string().ends_with(&format!("its digest is {digest}, not {other}")), "{error}");
@@ -164,10 +165,10 @@ fn a_damaged_bundle_is_not_exported() {
     ];
     for damage in damage {
         let home = fixture::folder();
-        let shelf = fixture::shelf(home.path());
-        let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
+        let bundle_store = fixture::bundle_store(home.path());
+        let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
         damage(&bundle.path.join(SHARED[0]));
-        let error = shelf.export(&bundle, &home.path().join("out"), &Events::default()).unwrap_err();
+        let error = bundle_store.export(&bundle, &home.path().join("out"), &Events::default()).unwrap_err();
         assert_eq!(error.details(), [format!("{}: its content changed", SHARED[0])]);
         assert_eq!(fixture::names_in(home.path()), ["bundles", "bundles.lock"]);
     }
@@ -191,8 +192,8 @@ fn a_cancelled_import_leaves_nothing() {
     }
     let place = Place::new(&exported("kubelet").0);
     let cancel = Cancel::new();
-    let shelf = Shelf::open(place.dir.path().join("home"), cancel.clone()).unwrap();
-    let error = shelf.import(&place.archive(), None, &CancelAtProgress(cancel)).unwrap_err();
+    let bundle_store = BundleStore::open(place.dir.path().join("home"), cancel.clone()).unwrap();
+    let error = bundle_store.import(&place.archive(), None, &CancelAtProgress(cancel)).unwrap_err();
     assert_eq!(error.code().exit_status, 130, "{error}");
     place.assert_untouched();
 }
@@ -201,9 +202,10 @@ fn a_cancelled_import_leaves_nothing() {
 fn a_cancelled_export_leaves_nothing() {
     let home = fixture::folder();
     let cancel = Cancel::new();
-    let shelf = Shelf::open(home.path().to_owned(), cancel.clone()).unwrap();
-    let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
-    let error = shelf.export(&bundle, &home.path().join("out"), &CancelAtProgress(cancel)).unwrap_err();
+    let bundle_store = BundleStore::open(home.path().to_owned(), cancel.clone()).unwrap();
+    let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
+    let error =
+        bundle_store.export(&bundle, &home.path().join("out"), &CancelAtProgress(cancel)).unwrap_err();
     assert_eq!(error.code().exit_status, 130, "{error}");
     assert_eq!(fixture::names_in(home.path()), ["bundles", "bundles.lock"]);
 }
@@ -231,7 +233,8 @@ fn a_missing_archive_is_told() {
         return;
     }
     let place = Place::new(b"");
-    let error = place.shelf.import(&place.dir.path().join("absent"), None, &Events::default()).unwrap_err();
+    let error =
+        place.bundle_store.import(&place.dir.path().join("absent"), None, &Events::default()).unwrap_err();
     assert!(error.to_string().ends_with("/absent"), "{error}");
 }
 
@@ -273,7 +276,7 @@ fn import_flipped(place: &Place, archive: &[u8], digest: &str, position: usize, 
         Ok(bundle) => {
             assert_eq!(bundle.manifest.digest, digest);
             assert_eq!(bundle.manifest.kubernetes, "v1.37.1");
-            place.shelf.verify(&bundle, &Events::default()).unwrap();
+            place.bundle_store.verify(&bundle, &Events::default()).unwrap();
             true
         }
         Err(error) => {

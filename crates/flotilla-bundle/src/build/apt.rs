@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::Step;
+use flotilla_core::Unit;
+use flotilla_core::event::Step;
 use flotilla_linux::host::Command;
 
 use super::Clients;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::event::Step;
+use flotilla_core::event::Step;
 use flotilla_linux::host::Command;
 
 use super::BuildSource;
@@ -113,7 +113,7 @@ fn semantic(described: &str) -> String {
 mod tests {
     use std::fs;
 
-    use flotilla_linux::host::Cancel;
+    use flotilla_core::Cancel;
 
     use super::*;
     use crate::fixture::{self, Events};

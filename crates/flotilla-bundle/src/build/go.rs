@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::Step;
+use flotilla_core::Unit;
+use flotilla_core::event::Step;
 use flotilla_linux::host::{Command, CommandError};
 
 use super::BuildSource;

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::Unit;
-use flotilla_engine::event::Step;
+use flotilla_core::Unit;
+use flotilla_core::event::Step;
 use tar::EntryType;
 
 use super::BuildSource;

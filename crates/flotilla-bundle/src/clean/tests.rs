@@ -11,14 +11,14 @@ use crate::source::Provenance;
 /// A home with caches, a bundle, and parts: of the bundle, replaced ones, and those of another release.
 struct Lab {
     dir: tempfile::TempDir,
-    shelf: Shelf,
+    bundle_store: BundleStore,
 }
 
 impl Lab {
     fn new() -> Self {
         let dir = fixture::folder();
-        let shelf = fixture::shelf(dir.path());
-        let lab = Self { dir, shelf };
+        let bundle_store = fixture::bundle_store(dir.path());
+        let lab = Self { dir, bundle_store };
         for file in [
             "go/build/00/object",
             "go/mod/example.com/tool@v1.0.0/main.go",
@@ -26,11 +26,11 @@ impl Lab {
             "go/config/go/telemetry/mode",
             "apt/lists/list",
         ] {
-            let file = lab.shelf.cache().join(file);
+            let file = lab.bundle_store.cache().join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, vec![1; 10_000]).unwrap();
         }
-        for component in lab.components(lab.shelf.default_version()) {
+        for component in lab.components(lab.bundle_store.default_version()) {
             lab.put_part(&component, "old");
             lab.put_part(&component, "new");
         }
@@ -43,18 +43,18 @@ impl Lab {
     }
 
     fn components(&self, version: &str) -> Vec<Component> {
-        Component::of_release(&self.shelf.lock, version).unwrap()
+        Component::of_release(&self.bundle_store.lock, version).unwrap()
     }
 
     fn put_part(&self, component: &Component, compiler: &str) {
         let folder = format!("parts/{}-{}-{compiler}", component.name, component.version);
         let tools = BTreeMap::from([("compiler".to_owned(), compiler.to_owned())]);
-        fixture::put_part(&self.shelf.cache().join(folder), component, tools);
+        fixture::put_part(&self.bundle_store.cache().join(folder), component, tools);
     }
 
-    /// Puts a bundle on the shelf that was made of the new parts.
+    /// Puts a bundle on the bundle store that was made of the new parts.
     fn put_bundle(&self) {
-        let bundle = fixture::put_bundle(&self.shelf, self.shelf.default_version(), "kubelet");
+        let bundle = fixture::put_bundle(&self.bundle_store, self.bundle_store.default_version(), "kubelet");
         let record = |component: Component| ComponentRecord {
             name: component.name,
             version: component.version,
@@ -62,13 +62,14 @@ impl Lab {
             built_with: BTreeMap::from([("compiler".to_owned(), "new".to_owned())]),
             bytes: 0,
         };
-        let components = self.components(self.shelf.default_version()).into_iter().map(record).collect();
+        let components =
+            self.components(self.bundle_store.default_version()).into_iter().map(record).collect();
         let manifest = Manifest { components, ..bundle.manifest };
         fs::write(bundle.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
     }
 
     fn parts(&self) -> Vec<String> {
-        fixture::names_in(&self.shelf.cache().join("parts"))
+        fixture::names_in(&self.bundle_store.cache().join("parts"))
     }
 
     fn has(&self, path: &str) -> bool {
@@ -80,8 +81,8 @@ impl Lab {
 fn after_a_build_compiled_sources_and_replaced_parts_are_gone_and_downloads_stay() {
     let lab = Lab::new();
     lab.put_bundle();
-    let components = lab.components(lab.shelf.default_version());
-    lab.shelf.clean_after(&components).unwrap();
+    let components = lab.components(lab.bundle_store.default_version());
+    lab.bundle_store.clean_after(&components).unwrap();
     for gone in ["go/build", "go/mod/example.com", "go/config"] {
         assert!(!lab.has(gone), "{gone}");
     }
@@ -101,12 +102,12 @@ fn cleaning_leaves_bundles_and_their_parts() {
     }
     let lab = Lab::new();
     lab.put_bundle();
-    let freed = lab.shelf.clean(&Events::default()).unwrap();
+    let freed = lab.bundle_store.clean(&Events::default()).unwrap();
     assert!(freed >= 50_000, "{freed}");
-    assert_eq!(fixture::names_in(&lab.shelf.cache()), ["parts"]);
-    assert_eq!(lab.parts().len(), lab.components(lab.shelf.default_version()).len());
-    assert_eq!(lab.shelf.list().unwrap().bundles.len(), 1);
-    assert_eq!(lab.shelf.clean(&Events::default()).unwrap(), 0);
+    assert_eq!(fixture::names_in(&lab.bundle_store.cache()), ["parts"]);
+    assert_eq!(lab.parts().len(), lab.components(lab.bundle_store.default_version()).len());
+    assert_eq!(lab.bundle_store.list().unwrap().bundles.len(), 1);
+    assert_eq!(lab.bundle_store.clean(&Events::default()).unwrap(), 0);
 }
 
 #[test]
@@ -115,5 +116,5 @@ fn cleaning_where_nothing_was_ever_built_is_no_error() {
         return;
     }
     let dir = fixture::folder();
-    assert_eq!(fixture::shelf(dir.path()).clean(&Events::default()).unwrap(), 0);
+    assert_eq!(fixture::bundle_store(dir.path()).clean(&Events::default()).unwrap(), 0);
 }

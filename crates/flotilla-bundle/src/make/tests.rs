@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use flotilla_engine::Explain;
+use flotilla_core::Explain;
 
 use super::*;
 use crate::error::Missing;
@@ -50,13 +50,13 @@ fn versions_are_taken_with_and_without_their_letter() {
 fn an_unknown_version_is_told_before_anything_is_made() {
     let dir = fixture::folder();
     let home = dir.path().join("home");
-    let shelf = fixture::shelf(&home);
+    let bundle_store = fixture::bundle_store(&home);
     for version in ["1.2.3", "v1.2.3", "latest", ""] {
         let request = Request { kubernetes: Some(version.into()), ..Request::default() };
-        let error = shelf.ensure(&request, &Events::default()).unwrap_err();
+        let error = bundle_store.ensure(&request, &Events::default()).unwrap_err();
         assert_eq!(error.code().exit_status, 14, "{error}");
         assert_eq!(error.code().name, "BUNDLE_UNKNOWN_VERSION");
-        assert!(error.to_string().contains(shelf.default_version()), "{error}");
+        assert!(error.to_string().contains(bundle_store.default_version()), "{error}");
     }
     assert!(!home.exists());
 }
@@ -66,7 +66,7 @@ fn a_folder_without_kubernetes_is_told_before_anything_is_made() {
     let dir = fixture::folder();
     let home = dir.path().join("home");
     let request = Request { kubernetes_source: Some(dir.path().to_owned()), ..Request::default() };
-    let error = fixture::shelf(&home).ensure(&request, &Events::default()).unwrap_err();
+    let error = fixture::bundle_store(&home).ensure(&request, &Events::default()).unwrap_err();
     assert_eq!(error.code().exit_status, 14, "{error}");
     assert!(!home.exists());
 }
@@ -74,22 +74,22 @@ fn a_folder_without_kubernetes_is_told_before_anything_is_made() {
 #[test]
 fn a_bundle_made_from_the_same_is_kept_and_nothing_is_changed() {
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
-    let there = fixture::put_bundle(&shelf, shelf.default_version(), "a");
-    let components = shelf.components(&Request::default()).unwrap();
+    let bundle_store = fixture::bundle_store(dir.path());
+    let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "a");
+    let components = bundle_store.components(&Request::default()).unwrap();
     let recipe = recipe_of(&components, &Lacking::default());
     let manifest = Manifest { recipe, ..there.manifest };
     fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
     let before = fixture::names_below(dir.path());
-    let made = shelf.ensure(&Request::default(), &Events::default()).unwrap();
+    let made = bundle_store.ensure(&Request::default(), &Events::default()).unwrap();
     assert_eq!((made.outcome, made.bundle.manifest.digest), (Outcome::Kept, manifest.digest));
     assert_eq!(fixture::names_below(dir.path()), before);
 }
 
 #[test]
 fn the_recipe_depends_on_every_component() {
-    let shelf = fixture::shelf(Path::new("/nowhere"));
-    let components = shelf.components(&Request::default()).unwrap();
+    let bundle_store = fixture::bundle_store(Path::new("/nowhere"));
+    let components = bundle_store.components(&Request::default()).unwrap();
     let recipe = |components: &[Component]| recipe_of(components, &Lacking::default());
     assert_eq!(recipe(&components), recipe(&components));
     for index in 0..components.len() {
@@ -112,7 +112,7 @@ fn all_that_the_host_lacks_is_told_at_once() {
     let dir = fixture::folder();
     let lacks = |what: &str| Missing { what: what.into(), cure: format!("install {what}") };
     let source = Lacking(vec![lacks("go"), lacks("gcc")]);
-    let error = fixture::shelf(dir.path()).check_host(&source, &[pause()]).unwrap_err();
+    let error = fixture::bundle_store(dir.path()).check_host(&source, &[pause()]).unwrap_err();
     assert_eq!(error.to_string(), "the source 'build' cannot be used here: go; gcc");
     assert_eq!(error.code().exit_status, 39);
     assert_eq!(error.hints()[..2], ["install go", "install gcc"]);
@@ -125,10 +125,10 @@ fn a_disk_that_is_too_small_is_told_with_both_numbers() {
         return;
     }
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
+    let bundle_store = fixture::bundle_store(dir.path());
     let source = Lacking::default();
     // No disk has room for so many.
-    let error = shelf.check_host(&source, &vec![pause(); 50_000]).unwrap_err();
+    let error = bundle_store.check_host(&source, &vec![pause(); 50_000]).unwrap_err();
     let BundleError::DiskSpace { needed, free, .. } = error else { panic!("{error}") };
     assert_eq!(needed, SPACE_FOR_BUNDLE + 50_000 * SPACE_FOR_COMPONENT);
     assert!(free > 0);
@@ -145,10 +145,10 @@ fn a_kept_part_needs_no_room() {
         return;
     }
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
-    let part = shelf.part_cache().folder_of(&pause(), &Lacking::default(), &Parts::default());
+    let bundle_store = fixture::bundle_store(dir.path());
+    let part = bundle_store.part_cache().folder_of(&pause(), &Lacking::default(), &Parts::default());
     fixture::put_part(&part, &pause(), BTreeMap::new());
-    let checked = shelf.check_host(&Lacking::default(), &vec![pause(); 50_000]);
+    let checked = bundle_store.check_host(&Lacking::default(), &vec![pause(); 50_000]);
     // Whatever is free here: it is not the room for fifty thousand parts that is asked for.
     match checked {
         Ok(()) => {}
@@ -163,15 +163,15 @@ fn what_a_killed_run_left_counts_as_free() {
         return;
     }
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
+    let bundle_store = fixture::bundle_store(dir.path());
     let free = disk::free_bytes(dir.path()).unwrap();
     let components =
         vec![pause(); usize::try_from((free - SPACE_FOR_BUNDLE) / SPACE_FOR_COMPONENT + 1).unwrap()];
     let source = Lacking::default();
-    assert!(matches!(shelf.check_space(&source, &components, 0), Err(BundleError::DiskSpace { .. })));
-    shelf.check_space(&source, &components, 2 * SPACE_FOR_COMPONENT).unwrap();
+    assert!(matches!(bundle_store.check_space(&source, &components, 0), Err(BundleError::DiskSpace { .. })));
+    bundle_store.check_space(&source, &components, 2 * SPACE_FOR_COMPONENT).unwrap();
 
-    let leftovers = || shelf.part_cache().leftover_bytes() + shelf.leftover_bytes();
+    let leftovers = || bundle_store.part_cache().leftover_bytes() + bundle_store.leftover_bytes();
     assert_eq!(leftovers(), 0);
     for folder in ["cache/parts/.making-dead", "bundles/.unfinished-dead"] {
         fs::create_dir_all(dir.path().join(folder)).unwrap();
@@ -183,40 +183,40 @@ fn what_a_killed_run_left_counts_as_free() {
 #[test]
 fn the_forecast_counts_what_is_not_there() {
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
+    let bundle_store = fixture::bundle_store(dir.path());
     let request = Request::default();
-    let all = shelf.forecast(&request).unwrap().unwrap();
-    assert_eq!(all.kubernetes, shelf.default_version());
-    let components = shelf.components(&request).unwrap();
+    let all = bundle_store.forecast(&request).unwrap().unwrap();
+    assert_eq!(all.kubernetes, bundle_store.default_version());
+    let components = bundle_store.components(&request).unwrap();
     let of_components: Duration = components.iter().map(Component::expected).sum();
     assert_eq!(all.time, of_components + Duration::from_secs(19));
     assert_eq!(all.disk, SPACE_FOR_BUNDLE + SPACE_FOR_KUBERNETES + 8 * SPACE_FOR_COMPONENT);
 
-    let source = BuildSource::new(shelf.cache(), shelf.cancel.clone());
+    let source = BuildSource::new(bundle_store.cache(), bundle_store.cancel.clone());
     let kubernetes = component(&components, "kubernetes");
-    let part = shelf.part_cache().folder_of(kubernetes, &source, &Parts::default());
+    let part = bundle_store.part_cache().folder_of(kubernetes, &source, &Parts::default());
     fixture::put_part(&part, kubernetes, source.tools(kubernetes));
-    let rest = shelf.forecast(&request).unwrap().unwrap();
+    let rest = bundle_store.forecast(&request).unwrap().unwrap();
     assert_eq!(rest.time + kubernetes.expected(), all.time);
     assert_eq!(rest.disk + SPACE_FOR_KUBERNETES, all.disk);
 
-    fixture::put_bundle(&shelf, shelf.default_version(), "kubelet");
-    assert_eq!(shelf.forecast(&request).unwrap(), None);
+    fixture::put_bundle(&bundle_store, bundle_store.default_version(), "kubelet");
+    assert_eq!(bundle_store.forecast(&request).unwrap(), None);
     let unknown = Request { kubernetes: Some("v9.9.9".into()), ..Request::default() };
-    assert_eq!(shelf.forecast(&unknown).unwrap_err().code().exit_status, 14);
+    assert_eq!(bundle_store.forecast(&unknown).unwrap_err().code().exit_status, 14);
 }
 
 /// The bundle that is taken, of one that is there with the right recipe.
 fn taken(imported: bool, source: SourceChoice) -> Option<Origin> {
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
-    let there = fixture::put_bundle(&shelf, shelf.default_version(), "kubelet");
-    let components = shelf.components(&Request::default()).unwrap();
+    let bundle_store = fixture::bundle_store(dir.path());
+    let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "kubelet");
+    let components = bundle_store.components(&Request::default()).unwrap();
     let recipe = recipe_of(&components, &Lacking::default());
     let manifest = Manifest { recipe: recipe.clone(), imported, ..there.manifest };
     fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
     let request = Request { source, ..Request::default() };
-    shelf.kept(&request, &components, &recipe).unwrap().map(|made| made.origin)
+    bundle_store.kept(&request, &components, &recipe).unwrap().map(|made| made.origin)
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn an_import_is_not_taken_for_a_build_whatever_it_says() {
 #[test]
 fn a_bundle_of_a_version_that_cannot_be_built_here_is_told_as_foreign() {
     let dir = fixture::folder();
-    let shelf = fixture::shelf(dir.path());
-    fixture::put_bundle(&shelf, "v1.30.0", "kubelet");
+    let bundle_store = fixture::bundle_store(dir.path());
+    fixture::put_bundle(&bundle_store, "v1.30.0", "kubelet");
     let request = Request { kubernetes: Some("1.30.0".into()), ..Request::default() };
-    let made = shelf.ensure(&request, &Events::default()).unwrap();
+    let made = bundle_store.ensure(&request, &Events::default()).unwrap();
     assert_eq!((made.outcome, made.origin), (Outcome::Kept, Origin::OtherVersion));
 }
 
@@ -242,9 +242,9 @@ fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
     let dir = fixture::folder();
     let checkout = dir.path().join("kubernetes");
     fixture::commit_checkout(&checkout, "v1.36.3");
-    let shelf = fixture::shelf(&dir.path().join("home"));
+    let bundle_store = fixture::bundle_store(&dir.path().join("home"));
     let request = Request { kubernetes_source: Some(checkout), ..Request::default() };
-    let components = shelf.components(&request).unwrap();
+    let components = bundle_store.components(&request).unwrap();
     let version = &component(&components, "kubernetes").version;
     assert!(version.starts_with("v1.36.3-1+"), "{version}");
     let names = |components: &[Component]| {
@@ -252,10 +252,10 @@ fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
         others.map(Component::title).collect::<Vec<_>>()
     };
     let pinned = Request { kubernetes: Some("v1.36.4".into()), ..Request::default() };
-    assert_eq!(names(&components), names(&shelf.components(&pinned).unwrap()));
+    assert_eq!(names(&components), names(&bundle_store.components(&pinned).unwrap()));
     // One of that name may be of another state of the folder.
-    fixture::put_bundle(&shelf, version, "kubelet");
-    assert!(shelf.kept(&request, &components, "recipe").unwrap().is_none());
+    fixture::put_bundle(&bundle_store, version, "kubelet");
+    assert!(bundle_store.kept(&request, &components, "recipe").unwrap().is_none());
 }
 
 #[test]
@@ -266,6 +266,7 @@ fn a_home_that_cannot_be_written_is_told_before_what_is_missing() {
     let dir = fixture::folder();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = fixture::shelf(&file.join("home")).check_host(&Lacking::default(), &[pause()]).unwrap_err();
+    let error =
+        fixture::bundle_store(&file.join("home")).check_host(&Lacking::default(), &[pause()]).unwrap_err();
     assert_eq!(error.code().exit_status, 37, "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use flotilla_engine::{Event, Explain};
+use flotilla_core::{Event, Explain};
 
 use super::*;
 use crate::error::Missing;

@@ -8,10 +8,10 @@ use flotilla_spec::{NodeName, Role};
 
 use super::work::Work;
 use super::{Engine, Leaving};
-use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
-use crate::port::{Changed, Drain, KubernetesState, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{Changed, Drain, KubernetesState, Machine};
 
 /// How long the API may be silent where a control plane is on, before nothing more is expected of it: its address may be
 /// moving, or the host be busy.
@@ -47,15 +47,15 @@ impl Engine<'_> {
             self.empty(cluster, &observed, machines.clone(), nodes, drain).await?;
         }
         // From here on there is no way back: some may be gone.
-        cluster.handed_out.leaving.extend(nodes.iter().cloned());
+        cluster.allocations.leaving.extend(nodes.iter().cloned());
         self.store.save(cluster)?;
         let work = Work::on(cluster, machines).knowing(&observed);
         self.apply(&plan::remove_nodes(nodes, &retiring, &[], reachable), &work).await?;
         self.publish_anew(&retiring, &work).await?;
         drop(work);
-        cluster.take_out(nodes);
+        cluster.remove_nodes(nodes);
         if !reachable {
-            cluster.handed_out.ghosts.extend(nodes.iter().cloned());
+            cluster.allocations.ghosts.extend(nodes.iter().cloned());
         }
         self.driver.ensure_routes(cluster).await?;
         // Last: killed before, the same command finds them again and tells the others that they are gone.
@@ -69,9 +69,9 @@ impl Engine<'_> {
     pub async fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, EngineError> {
         let is_known = |name: &NodeName| cluster.spec.nodes.iter().any(|node| node.name == *name);
         let mut leaving: Vec<_> =
-            cluster.handed_out.leaving.iter().filter(|name| is_known(name)).cloned().collect();
+            cluster.allocations.leaving.iter().filter(|name| is_known(name)).cloned().collect();
         let ghosts: Vec<_> =
-            cluster.handed_out.ghosts.iter().filter(|name| !is_known(name)).cloned().collect();
+            cluster.allocations.ghosts.iter().filter(|name| !is_known(name)).cloned().collect();
         if leaving.is_empty() && ghosts.is_empty() {
             return Ok(Changed::No);
         }
@@ -93,8 +93,8 @@ impl Engine<'_> {
         self.apply(&plan::remove_nodes(&leaving, &retiring, &ghosts, true), &work).await?;
         self.publish_anew(&retiring, &work).await?;
         drop(work);
-        cluster.take_out(&leaving);
-        cluster.handed_out.ghosts.clear();
+        cluster.remove_nodes(&leaving);
+        cluster.allocations.ghosts.clear();
         self.driver.ensure_routes(cluster).await?;
         self.store.save(cluster)?;
         Ok(Changed::Yes)
@@ -150,14 +150,14 @@ impl Engine<'_> {
         limit: Duration,
     ) -> Result<bool, EngineError> {
         match observed.kubernetes {
-            KubernetesState::Partial | KubernetesState::Complete => return Ok(true),
+            KubernetesState::Incomplete | KubernetesState::Complete => return Ok(true),
             KubernetesState::Paused => return Ok(false),
-            KubernetesState::Silent => {}
+            KubernetesState::Unreachable => {}
         }
         let work = Work::on(cluster, machines.clone()).knowing(observed);
         // Without one that is on and a member nobody could answer.
-        let Ok((cluster, speaker)) = work.speaker(self.bootstrapper, None).await else { return Ok(false) };
-        Ok(self.bootstrapper.answers(cluster, speaker.as_ref(), limit).await?)
+        let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return Ok(false) };
+        Ok(self.bootstrapper.answers(cluster, via.as_ref(), limit).await?)
     }
 }
 

@@ -4,10 +4,10 @@ use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
 use super::work::Work;
 use super::{Engine, Wait, powers};
-use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::plan;
-use crate::port::Changed;
+use flotilla_core::Changed;
+use flotilla_core::cluster::Cluster;
 
 /// Which nodes are to have other sizes and mounts.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,11 @@ use flotilla_spec::{NodeName, NodeSpec, Role};
 
 use super::Engine;
 use super::work::Work;
-use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
-use crate::event::Event;
 use crate::plan::{Action, Observed};
 use crate::quorum::{self, Quorum, Shortfall};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::event::Event;
 
 /// Why control planes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Leaving {
 
 /// How a command changes the control plane, in this order.
 #[derive(Debug, Clone, Copy)]
-pub struct Turnover<'a> {
+pub struct ControlPlaneChange<'a> {
     /// Control planes that are started first, whether they are members already or join.
     pub coming: &'a [NodeName],
     pub deleted: &'a [NodeName],
@@ -52,12 +52,16 @@ impl Engine<'_> {
 
     /// The same for all that a command does to the control plane, taken together. `cluster` has all who come and all who
     /// go.
-    pub async fn can_turn_over(&self, cluster: &Cluster, turnover: Turnover<'_>) -> Result<(), EngineError> {
-        let Turnover { deleted, stopped, .. } = turnover;
+    pub async fn can_turn_over(
+        &self,
+        cluster: &Cluster,
+        control_plane_change: ControlPlaneChange<'_>,
+    ) -> Result<(), EngineError> {
+        let ControlPlaneChange { deleted, stopped, .. } = control_plane_change;
         if control_planes(cluster, &[deleted, stopped].concat()).is_empty() {
             return Ok(());
         }
-        turn_over(cluster, &self.observe(cluster).await?, turnover)
+        turn_over(cluster, &self.observe(cluster).await?, control_plane_change)
     }
 
     /// Refuses to turn a control plane off for a moment if etcd would be without its majority meanwhile; not where there
@@ -116,7 +120,7 @@ impl Engine<'_> {
         work: &Work<'_>,
     ) -> Result<(), EngineError> {
         if !retired.is_empty() && self.is_current(work.name)? {
-            self.act(&Action::Publish, work).await?;
+            self.act(&Action::WriteKubeconfig, work).await?;
         }
         Ok(())
     }
@@ -158,9 +162,13 @@ fn retiring(
     Ok(order)
 }
 
-fn turn_over(cluster: &Cluster, observed: &Observed, turnover: Turnover<'_>) -> Result<(), EngineError> {
+fn turn_over(
+    cluster: &Cluster,
+    observed: &Observed,
+    control_plane_change: ControlPlaneChange<'_>,
+) -> Result<(), EngineError> {
     let named = |names| control_planes(cluster, names);
-    let (deleted, stopped) = (named(turnover.deleted), named(turnover.stopped));
+    let (deleted, stopped) = (named(control_plane_change.deleted), named(control_plane_change.stopped));
     let going = [deleted.clone(), stopped.clone()].concat();
     let (doing, leaving) = match (deleted.is_empty(), stopped.is_empty()) {
         (true, _) => (Leaving::Stopped.doing(), Leaving::Stopped),
@@ -171,7 +179,7 @@ fn turn_over(cluster: &Cluster, observed: &Observed, turnover: Turnover<'_>) -> 
         return retiring(cluster, observed, &names_of(&going), leaving).map(drop);
     }
     let members = observed.members.as_ref().ok_or_else(|| unknown(cluster))?;
-    let members = quorum::once_up(members, &named(turnover.coming));
+    let members = quorum::once_up(members, &named(control_plane_change.coming));
     quorum::can_go(&members, &deleted, &stopped)
         .map_err(|shortfall| too_few(cluster, doing, &going, shortfall))
 }

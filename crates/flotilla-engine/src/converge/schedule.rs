@@ -53,8 +53,8 @@ impl Lane {
             Action::Stop(_)
             | Action::Drain(..)
             | Action::Unpause(_)
-            | Action::Relabel(..)
-            | Action::Leave(_) => Some(Self::Wait),
+            | Action::UpdateLabels(..)
+            | Action::RemoveFromApi(_) => Some(Self::Wait),
             _ => None,
         }
     }

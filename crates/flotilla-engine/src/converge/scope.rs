@@ -5,10 +5,10 @@ use flotilla_spec::NodeName;
 use super::remove::ANSWER;
 use super::work::Work;
 use super::{Engine, Wait, can_start};
-use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
-use crate::port::{Changed, KubernetesState};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{Changed, KubernetesState};
 
 impl Engine<'_> {
     /// Makes some nodes run. Others stay what they are: off, dead, cut off.
@@ -51,12 +51,12 @@ impl Engine<'_> {
 fn can_start_nodes(cluster: &Cluster, observed: &Observed, nodes: &[NodeName]) -> Result<(), EngineError> {
     match observed.kubernetes {
         KubernetesState::Paused => Err(EngineError::Paused { cluster: cluster.name().clone(), force: None }),
-        KubernetesState::Partial | KubernetesState::Complete => Ok(()),
-        KubernetesState::Silent => {
+        KubernetesState::Incomplete | KubernetesState::Complete => Ok(()),
+        KubernetesState::Unreachable => {
             // A cluster is founded by all its control planes.
-            let is_new = observed.founders.is_empty();
+            let is_new = observed.initial_members.is_empty();
             let all = cluster.spec.control_planes().map(|node| &node.name);
-            let members = all.filter(|name| is_new || observed.founders.contains(*name));
+            let members = all.filter(|name| is_new || observed.initial_members.contains(*name));
             let comes = |name: &&NodeName| observed.is_on(name) || nodes.contains(name);
             let (coming, down): (Vec<_>, Vec<_>) = members.partition(comes);
             let enough = if is_new { down.is_empty() } else { coming.len() > down.len() };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use flotilla_spec::{ClusterName, NodeName, WantedPower};
 
-use crate::cluster::{Cluster, Node};
 use crate::error::EngineError;
 use crate::plan::Observed;
-use crate::port::{Bootstrapper, Machine, Member, Membership, Power};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{Bootstrapper, Machine, Member, Membership, Power};
 
 pub(super) struct Work<'a> {
     pub(super) name: &'a ClusterName,
@@ -85,7 +85,7 @@ impl<'a> Work<'a> {
     pub(super) fn meant(&self, cluster: &Cluster) -> Cluster {
         let mut cluster = cluster.clone();
         for node in &mut cluster.spec.nodes {
-            if !self.is_meant(&node.name) || cluster.handed_out.leaving.contains(&node.name) {
+            if !self.is_meant(&node.name) || cluster.allocations.leaving.contains(&node.name) {
                 node.power = WantedPower::Stopped;
             }
         }
@@ -117,7 +117,7 @@ impl<'a> Work<'a> {
 
     pub(super) fn node(&self, name: &NodeName) -> Result<Node, EngineError> {
         let cluster = self.cluster()?;
-        cluster.node(name).ok_or_else(|| cluster.no_node(name.as_ref()))
+        cluster.node(name).ok_or_else(|| EngineError::no_node(cluster, name.as_ref()))
     }
 
     /// A node of the cluster and its machine, which is on by now.
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
     }
 
     /// The machines of all control planes that are on and members; there is one at least.
-    pub(super) async fn speakers(
+    pub(super) async fn vias(
         &self,
         bootstrapper: &dyn Bootstrapper,
     ) -> Result<Vec<Arc<dyn Machine>>, EngineError> {
@@ -154,17 +154,17 @@ impl<'a> Work<'a> {
 
     /// The machine through which the others are spoken of: of the first control plane that is on and a member, and that the
     /// others hear if any of them is heard. One that is to leave cannot speak for itself.
-    pub(super) async fn speaker(
+    pub(super) async fn via(
         &self,
         bootstrapper: &dyn Bootstrapper,
         leaving: Option<&NodeName>,
     ) -> Result<(&'a Cluster, Arc<dyn Machine>), EngineError> {
         let cluster = self.cluster()?;
-        let mut speakers: Vec<_> = cluster.spec.control_planes().collect();
-        speakers.retain(|node| Some(&node.name) != leaving);
-        speakers.sort_by_key(|node| self.unheard.contains(&node.name));
+        let mut vias: Vec<_> = cluster.spec.control_planes().collect();
+        vias.retain(|node| Some(&node.name) != leaving);
+        vias.sort_by_key(|node| self.unheard.contains(&node.name));
         let mut unreadable = None;
-        for node in speakers {
+        for node in vias {
             let Some(machine) = self.machine_on(&node.name) else { continue };
             match bootstrapper.has_joined(machine.as_ref()).await {
                 Ok(true) => return Ok((cluster, machine)),

@@ -3,8 +3,8 @@
 use flotilla_spec::{ClusterName, NodeName};
 
 use super::{Action, Observed, Plan};
-use crate::cluster::Cluster;
-use crate::port::Drain;
+use flotilla_core::Drain;
+use flotilla_core::cluster::Cluster;
 
 /// Empties those of some nodes that are on.
 pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan {
@@ -46,7 +46,7 @@ pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], ghosts: &[NodeNam
         // One that could retire could be asked for: the list is of the same API.
         let left = (reachable || retired.is_some()).then(|| {
             let title = format!("taking node {node} off the cluster's list");
-            plan.add(Action::Leave(node.clone()), title, &[retired], 50)
+            plan.add(Action::RemoveFromApi(node.clone()), title, &[retired], 50)
         });
         if nodes.contains(node) {
             let title = format!("removing the machine of node {node}");
@@ -66,7 +66,7 @@ pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
     }
     if observed.published {
         let title = format!("{} is no longer the current context of your kubeconfig", cluster.name());
-        plan.add(Action::Deselect, title, &[], 20);
+        plan.add(Action::UnsetContext, title, &[], 20);
     }
     plan
 }
@@ -74,10 +74,11 @@ pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
 /// Removes everything. It needs no knowledge of what is there: a name is enough.
 pub fn delete(name: &ClusterName) -> Plan {
     let mut plan = Plan::default();
-    let unpublish = plan.add(Action::Unpublish, format!("taking {name} out of your kubeconfig"), &[], 20);
+    let remove_from_kubeconfig =
+        plan.add(Action::RemoveFromKubeconfig, format!("taking {name} out of your kubeconfig"), &[], 20);
     let title = format!("removing the machines and the network of {name}");
     let remove = plan.add(Action::RemoveAll, title, &[], 300);
-    let after = [Some(unpublish), Some(remove)];
-    plan.add(Action::Forget, format!("forgetting {name}"), &after, 100);
+    let after = [Some(remove_from_kubeconfig), Some(remove)];
+    plan.add(Action::RemoveState, format!("forgetting {name}"), &after, 100);
     plan
 }

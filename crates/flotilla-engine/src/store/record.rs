@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::cluster::{Cluster, HandedOut};
+use flotilla_core::cluster::{Allocations, Cluster};
 
 /// The version of what is written.
 pub const SCHEMA_VERSION: u64 = 2;
@@ -45,7 +45,7 @@ struct Versioned<'a, T> {
 #[derive(Serialize)]
 struct State<'a> {
     #[serde(flatten)]
-    handed_out: &'a HandedOut,
+    allocations: &'a Allocations,
     spec: &'a ClusterSpec,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn versioned<T: Serialize>(content: &T) -> String {
 }
 
 pub(super) fn write(cluster: &Cluster) -> String {
-    versioned(&State { handed_out: &cluster.handed_out, spec: &cluster.spec })
+    versioned(&State { allocations: &cluster.allocations, spec: &cluster.spec })
 }
 
 /// Reads a cluster out of `state.json` and, for version 1, `cluster.yaml`; none if version 1 has no `cluster.yaml`.
@@ -69,7 +69,7 @@ pub(super) fn read(state: &str, spec: Option<&str>) -> Result<Option<Cluster>, U
         (_, Some(spec), _) => serde_json::from_value(spec)?,
         (_, None, _) => return Err(Unreadable::Damaged(format!("it has no `{SPEC_KEY}`").into())),
     };
-    Ok(Some(Cluster { spec, handed_out: content(fields)? }))
+    Ok(Some(Cluster { spec, allocations: content(fields)? }))
 }
 
 /// Reads what [`versioned`] has written, or version 1 had without a version.

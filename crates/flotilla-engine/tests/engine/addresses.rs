@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use flotilla_engine::{Cluster, HandedOut, Node};
+use flotilla_core::{Allocations, Cluster, Node};
 use flotilla_spec::{ClusterFile, NodeName, NodeSpec, Role};
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn empty(subnet: &str, pod_subnet: &str, prefix: u8) -> Cluster {
     spec.nodes.clear();
     spec.network.node_pod_prefix = prefix;
     let (subnet, pod_subnet) = (subnet.parse().unwrap(), pod_subnet.parse().unwrap());
-    Cluster { spec, handed_out: HandedOut::new(subnet, pod_subnet, "0123".to_owned()) }
+    Cluster { spec, allocations: Allocations::new(subnet, pod_subnet, "0123".to_owned()) }
 }
 
 fn name(index: u32) -> NodeName {
@@ -25,7 +25,7 @@ fn name(index: u32) -> NodeName {
 
 /// The node's number; none if there is no room for it.
 fn add(cluster: &mut Cluster, node: &NodeName) -> Option<u32> {
-    let number = cluster.handed_out.hand_out(node, cluster.spec.network.node_pod_prefix)?;
+    let number = cluster.allocations.allocate(node, cluster.spec.network.node_pod_prefix)?;
     if !cluster.spec.nodes.iter().any(|known| known.name == *node) {
         cluster.spec.nodes.push(NodeSpec::plain(node.clone(), Role::Worker));
     }
@@ -33,19 +33,19 @@ fn add(cluster: &mut Cluster, node: &NodeName) -> Option<u32> {
 }
 
 fn remove(cluster: &mut Cluster, node: &NodeName) {
-    cluster.handed_out.take_back(node);
+    cluster.allocations.release(node);
     cluster.spec.nodes.retain(|known| known.name != *node);
 }
 
 /// As the next command finds it.
 fn reload(cluster: &mut Cluster) {
-    let text = serde_json::to_string(&cluster.handed_out).unwrap();
-    cluster.handed_out = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&cluster.allocations).unwrap();
+    cluster.allocations = serde_json::from_str(&text).unwrap();
 }
 
 /// How many nodes there is room for.
 fn room(cluster: &Cluster) -> u32 {
-    let HandedOut { subnet, pod_subnet, .. } = cluster.handed_out;
+    let Allocations { subnet, pod_subnet, .. } = cluster.allocations;
     // The network's own address, the gateway's, the virtual one and the broadcast's are nobody's.
     let addresses = (1 << (32 - subnet.prefix_len())) - 4;
     addresses.min(1 << (cluster.spec.network.node_pod_prefix - pod_subnet.prefix_len()))
@@ -56,7 +56,7 @@ fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
 }
 
 fn assert_apart(cluster: &Cluster) {
-    let HandedOut { subnet, pod_subnet, .. } = cluster.handed_out;
+    let Allocations { subnet, pod_subnet, .. } = cluster.allocations;
     let nodes: Vec<Node> = cluster.nodes().collect();
     assert_eq!(nodes.len(), cluster.spec.nodes.len(), "each node has an address");
     let nobodys = [subnet.network(), subnet.broadcast(), cluster.gateway(), cluster.virtual_ip()];
@@ -119,7 +119,7 @@ fn a_freed_number_is_given_out_again_only_when_no_other_is_left() {
 fn state_of_the_first_versions_has_no_highest_number() {
     let mut cluster = empty("10.213.0.0/24", "10.244.0.0/16", 24);
     let text = r#"{"subnet": "10.213.0.0/24", "podSubnet": "10.244.0.0/16", "nodes": {"a": 1, "b": 5}, "bundle": ""}"#;
-    cluster.handed_out = serde_json::from_str(text).unwrap();
+    cluster.allocations = serde_json::from_str(text).unwrap();
     assert_eq!(add(&mut cluster, &name(1)), Some(6));
 }
 
@@ -167,7 +167,7 @@ proptest! {
             match deed {
                 Deed::Add(index) => {
                     let node = name(index);
-                    let before = cluster.handed_out.nodes.get(&node).copied();
+                    let before = cluster.allocations.nodes.get(&node).copied();
                     let number = add(&mut cluster, &node);
                     match (before, number) {
                         // A node keeps what it has.
@@ -176,7 +176,7 @@ proptest! {
                             let is_reused = !used.insert(number);
                             prop_assert!(!is_reused || (1..=room).all(|number| used.contains(&number)));
                         }
-                        (None, None) => prop_assert_eq!(cluster.handed_out.nodes.len(), room as usize),
+                        (None, None) => prop_assert_eq!(cluster.allocations.nodes.len(), room as usize),
                     }
                 }
                 Deed::Remove(index) => {
@@ -186,13 +186,13 @@ proptest! {
                 Deed::Reload => reload(&mut cluster),
                 Deed::Save => {
                     saved = (cluster.clone(), used.clone());
-                    machines.clone_from(&cluster.handed_out.nodes);
+                    machines.clone_from(&cluster.allocations.nodes);
                 }
                 Deed::Crash => (cluster, used) = saved.clone(),
             }
             // No machine lost its number to another node, and none is there that nobody knows.
             for (node, number) in &machines {
-                prop_assert_eq!(cluster.handed_out.nodes.get(node), Some(number));
+                prop_assert_eq!(cluster.allocations.nodes.get(node), Some(number));
             }
             assert_apart(&cluster);
         }

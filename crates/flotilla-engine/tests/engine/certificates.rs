@@ -1,7 +1,7 @@
 //! Certificates that have expired.
 
-use flotilla_engine::explain::Explain;
-use flotilla_engine::port::Certificate;
+use flotilla_core::Certificate;
+use flotilla_core::explain::Explain;
 
 use crate::world::{World, told, with_control_planes, with_worker};
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use flotilla_engine::converge::{Leaving, Turnover};
-use flotilla_engine::port::{Changed, Drain, Driver, Member, Power};
-use flotilla_engine::{EngineError, Event};
+use flotilla_core::Event;
+use flotilla_core::{Changed, Drain, Driver, Member, Power};
+use flotilla_engine::EngineError;
+use flotilla_engine::converge::{ControlPlaneChange, Leaving};
 use flotilla_spec::{NodeName, WantedPower};
 use flotilla_testkit::fake::When;
 
@@ -290,7 +291,7 @@ async fn a_dead_member_that_no_node_has_is_taken_out_by_the_next_start() {
     assert_eq!(world.start().await.unwrap(), Changed::No, "one that answers is not dead, only unhealthy");
     world.bootstrapper.set_up(world.name(), &"gone".parse().unwrap(), false);
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert!(world.calls.take().contains(&"expel gone by demo".to_owned()));
+    assert!(world.calls.take().contains(&"remove-member gone by demo".to_owned()));
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m02", "demo-m03"]);
     assert_eq!(world.start().await.unwrap(), Changed::No);
 }
@@ -331,7 +332,7 @@ async fn what_a_lost_addition_left_in_etcd_is_taken_out_also_where_one_control_p
     // Announced by an addition that was killed; then the node was deleted by force.
     let stranger = Member { name: String::new(), id: 99, address, answers: false, up: false, learner: true };
     world.bootstrapper.add_stranger(world.name(), stranger);
-    world.cluster.handed_out.highest = 2;
+    world.cluster.allocations.highest = 2;
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo"]);
     assert_eq!(world.start().await.unwrap(), Changed::No);
@@ -376,8 +377,8 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
         let [coming, stopped] =
             [coming, stopped].map(|names| names.iter().copied().cloned().collect::<Vec<_>>());
         let deleted = std::slice::from_ref(deleted);
-        let turnover = Turnover { coming: &coming, deleted, stopped: &stopped };
-        let spared = world.engine().can_turn_over(&world.cluster, turnover).await;
+        let control_plane_change = ControlPlaneChange { coming: &coming, deleted, stopped: &stopped };
+        let spared = world.engine().can_turn_over(&world.cluster, control_plane_change).await;
         spared.map_err(|refused| refused.to_string())
     };
     let refused = "2 of 3 members are up; deleting demo-m02 leaves 1";
@@ -390,7 +391,7 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
     let fourth: NodeName = "new".parse().unwrap();
     let spec = world.cluster.node(&second).unwrap().spec;
     world.cluster.spec.nodes.push(flotilla_spec::NodeSpec { name: fourth.clone(), ..spec });
-    world.cluster.hand_out().unwrap();
+    world.cluster.allocate().unwrap();
     spare(&world, &[&fourth], &second, &[]).await.unwrap();
     let refused = "3 of 4 members are up; deleting and stopping demo-m02, demo leaves 1";
     assert_eq!(spare(&world, &[&fourth], &second, &[&first]).await.unwrap_err(), refused);

@@ -1,8 +1,9 @@
 //! Doing what was planned: in which order, what side by side, and what is told of it.
 
-use flotilla_engine::port::{Changed, Drain, Driver, KubernetesState, Power};
-use flotilla_engine::{EngineError, Event, Reporter};
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
+use flotilla_core::{Changed, Drain, Driver, KubernetesState, Power};
+use flotilla_core::{Event, Reporter};
+use flotilla_engine::EngineError;
 use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
@@ -79,7 +80,7 @@ async fn a_stopped_cluster_is_started_with_what_it_held() {
     find
     kubeconfig is-current
     stop demo
-    kubeconfig deselect
+    kubeconfig unset_context
     ");
     let stopped = world.found().await;
     assert_eq!(stopped.machines[world.node()].power, Power::Off);
@@ -246,7 +247,7 @@ async fn a_worker_is_emptied_before_it_goes() {
     kubeconfig has
     mark-stopped demo-m02
     drain demo-m02
-    forget demo-m02
+    remove-from-api demo-m02
     remove demo-m02
     ensure-routes
     ");
@@ -262,7 +263,13 @@ async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told
     let calls = world.calls.take();
     assert_eq!(
         calls[calls.len() - 5..],
-        ["mark-stopped demo-m02", "drain demo-m02", "forget demo-m02", "remove demo-m02", "ensure-routes"]
+        [
+            "mark-stopped demo-m02",
+            "drain demo-m02",
+            "remove-from-api demo-m02",
+            "remove demo-m02",
+            "ensure-routes"
+        ]
     );
     let told = "demo-m02 cannot be drained while off: what ran there is forgotten".to_owned();
     assert_eq!(world.take_events()[0], Event::Warning { text: told });
@@ -285,14 +292,14 @@ async fn a_deleted_node_is_forgotten_only_when_the_others_know_of_its_end() {
     let mut cluster = world.cluster.clone();
     world.calls.fail("ensure-routes", When::Before);
     world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap_err();
-    world.cluster.handed_out.leaving.insert(worker[0].clone());
+    world.cluster.allocations.leaving.insert(worker[0].clone());
     assert_eq!(saved(&world), world.cluster, "the same command finds it again");
 
     cluster = saved(&world);
     world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap();
     assert_eq!(world.calls.take().last().unwrap(), "ensure-routes");
     world.cluster.spec.nodes.truncate(1);
-    world.cluster.handed_out.take_back(&worker[0]);
+    world.cluster.allocations.release(&worker[0]);
     assert_eq!((&cluster, saved(&world)), (&world.cluster, cluster.clone()));
 }
 
@@ -308,8 +315,8 @@ async fn nodes_of_which_one_cannot_be_emptied_are_all_open_to_pods_again() {
     find
     drain demo
     drain demo-m02
-    admit demo
-    admit demo-m02
+    uncordon demo
+    uncordon demo-m02
     ");
     assert_eq!(world.found().await, World::running_of(with_worker()).await.found().await);
 }
@@ -319,7 +326,7 @@ async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.calls.fail("drain demo-m02", When::After);
-    world.calls.fail("admit demo-m02", When::Before);
+    world.calls.fail("uncordon demo-m02", When::Before);
     let error = world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "`drain demo-m02` was told to fail", "the first failure is the error");
@@ -354,12 +361,12 @@ async fn who_was_not_told_of_a_node_that_has_joined_is_told_by_the_next_start() 
 async fn labels_change_where_they_differ() {
     let mut world = World::running_of(with_worker()).await;
     let was = world.cluster.spec.clone();
-    assert_eq!(world.engine().relabel(&world.cluster, &was).await.unwrap(), Changed::No);
+    assert_eq!(world.engine().update_labels(&world.cluster, &was).await.unwrap(), Changed::No);
     world.calls.take();
     world.cluster.spec.nodes[1].labels = "disk=ssd".parse().unwrap();
     world.cluster.spec.nodes[1].taints = vec!["gpu:NoSchedule".parse().unwrap()];
-    assert_eq!(world.engine().relabel(&world.cluster, &was).await.unwrap(), Changed::Yes);
-    assert_eq!(world.calls.take(), ["find", "relabel demo-m02 disk=ssd gpu:NoSchedule"]);
+    assert_eq!(world.engine().update_labels(&world.cluster, &was).await.unwrap(), Changed::Yes);
+    assert_eq!(world.calls.take(), ["find", "update-labels demo-m02 disk=ssd gpu:NoSchedule"]);
     assert_eq!(
         told(&world.take_events()),
         ["plan labels/demo-m02", "> labels/demo-m02", ". labels/demo-m02"]
@@ -372,7 +379,7 @@ async fn labels_cannot_change_in_a_cluster_that_does_not_run() {
     world.stop().await.unwrap();
     let was = world.cluster.spec.clone();
     world.cluster.spec.nodes[1].labels = "disk=ssd".parse().unwrap();
-    let error = world.engine().relabel(&world.cluster, &was).await.unwrap_err();
+    let error = world.engine().update_labels(&world.cluster, &was).await.unwrap_err();
     assert!(matches!(error, EngineError::NotRunning { .. }), "{error:?}");
 }
 
@@ -429,7 +436,7 @@ async fn a_failure_stops_what_needs_it_and_nothing_else() {
     let error = timeout(LONG, world.start()).await.unwrap().unwrap_err();
     assert!(matches!(error, EngineError::Bootstrap(_)), "{error:?}");
     let found = world.found().await;
-    assert_eq!(found.kubernetes, KubernetesState::Partial);
+    assert_eq!(found.kubernetes, KubernetesState::Incomplete);
     assert_eq!(found.current.as_ref(), Some(world.name()), "it is published all the same");
     let told = told(&world.take_events());
     assert!(told.contains(&". kubeconfig".to_owned()), "{told:?}");

@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use flotilla_engine::port::{BootstrapError, DriverError, ExecError, Finding, Severity};
-use flotilla_engine::{Code, EngineError, Explain};
-use flotilla_linux::filelock::{Holder, LockError};
+use flotilla_core::{BootstrapError, DriverError, ExecError, Finding, Severity};
+use flotilla_core::{Code, Explain};
+use flotilla_engine::EngineError;
+use flotilla_files::{Holder, LockError};
 use flotilla_spec::error::SpecError;
 
 fn io_error(kind: io::ErrorKind) -> EngineError {

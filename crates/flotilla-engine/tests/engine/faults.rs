@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flotilla_engine::port::{Changed, Drain};
-use flotilla_engine::{Cluster, EngineError, Event};
+use flotilla_core::{Changed, Drain};
+use flotilla_core::{Cluster, Event};
+use flotilla_engine::EngineError;
 use flotilla_testkit::fake::{self, When};
 
 use crate::world::{World, with_control_planes, with_two_workers, with_worker};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flotilla_engine::Event;
-use flotilla_engine::port::{Changed, Drain};
+use flotilla_core::Event;
+use flotilla_core::{Changed, Drain};
 
 use crate::world::{World, with_control_planes, with_worker};
 

@@ -1,7 +1,7 @@
 //! Disks of control planes that were lost or cannot be read.
 
-use flotilla_engine::explain::Explain;
-use flotilla_engine::port::Driver;
+use flotilla_core::Driver;
+use flotilla_core::explain::Explain;
 
 use crate::world::{World, with_control_planes, with_worker};
 
@@ -36,7 +36,7 @@ async fn a_cluster_of_one_node_that_has_run_is_not_replaced_by_an_empty_one() {
     let mut world = World::running().await;
     world.stop().await.unwrap();
     world.driver.remove(world.name(), world.node()).await.unwrap();
-    world.cluster.handed_out.founded = true;
+    world.cluster.allocations.founded = true;
     world.calls.take();
     let error = world.start().await.unwrap_err();
     assert_eq!(
@@ -45,7 +45,7 @@ async fn a_cluster_of_one_node_that_has_run_is_not_replaced_by_an_empty_one() {
     );
     assert!(world.calls.take().iter().all(|call| !call.starts_with("ensure")), "nothing is changed");
     // Its first `start` was killed before it had succeeded.
-    world.cluster.handed_out.founded = false;
+    world.cluster.allocations.founded = false;
     world.start().await.unwrap();
 }
 

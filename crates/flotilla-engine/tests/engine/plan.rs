@@ -3,21 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flotilla_engine::Cluster;
+use flotilla_core::Cluster;
+use flotilla_core::{Condition, Drain, KubernetesState, MachineState, Power};
 use flotilla_engine::converge::Lanes;
 use flotilla_engine::plan::{self, Action, Observed, Plan};
-use flotilla_engine::port::{Condition, Drain, KubernetesState, MachineState, Power};
 use flotilla_spec::network::Cni;
 use flotilla_spec::{NodeName, NodeSpec, Role, Taint, WantedPower};
 use flotilla_testkit::fake;
 
-const ON: MachineState = MachineState { power: Power::On, whole: true };
-const DAMAGED: MachineState = MachineState { power: Power::On, whole: false };
-const OFF: MachineState = MachineState { power: Power::Off, whole: false };
+const ON: MachineState = MachineState { power: Power::On, intact: true };
+const DAMAGED: MachineState = MachineState { power: Power::On, intact: false };
+const OFF: MachineState = MachineState { power: Power::Off, intact: false };
 const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
-const STATES: [KubernetesState; 4] =
-    [KubernetesState::Silent, KubernetesState::Partial, KubernetesState::Paused, KubernetesState::Complete];
+const STATES: [KubernetesState; 4] = [
+    KubernetesState::Unreachable,
+    KubernetesState::Incomplete,
+    KubernetesState::Paused,
+    KubernetesState::Complete,
+];
 
 fn one_node() -> Cluster {
     fake::cluster("10.213.0.0/24")
@@ -50,7 +54,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         orphans: BTreeSet::new(),
         due: BTreeSet::new(),
         expired_authority: None,
-        founders: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
+        initial_members: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
         members: None,
         published: true,
     }
@@ -145,7 +149,7 @@ fn a_machine_that_lost_its_link_is_repaired_and_its_kubernetes_left_alone() {
 
 #[test]
 fn a_silent_api_is_started_in_the_machine_that_runs() {
-    let observed = Observed { kubernetes: KubernetesState::Silent, ..all_of(&one_node()) };
+    let observed = Observed { kubernetes: KubernetesState::Unreachable, ..all_of(&one_node()) };
     insta::assert_snapshot!(start(&observed), @"
     api/demo
     complete <- api/demo
@@ -155,7 +159,7 @@ fn a_silent_api_is_started_in_the_machine_that_runs() {
 
 #[test]
 fn a_cluster_that_lacks_parts_is_completed() {
-    let observed = Observed { kubernetes: KubernetesState::Partial, ..all_of(&one_node()) };
+    let observed = Observed { kubernetes: KubernetesState::Incomplete, ..all_of(&one_node()) };
     insta::assert_snapshot!(start(&observed), @"
     complete
     wait <- complete
@@ -166,7 +170,8 @@ fn a_cluster_that_lacks_parts_is_completed() {
 fn an_api_that_is_silent_because_control_planes_are_paused_is_not_waited_for_before_they_are_unpaused() {
     let cluster = four_nodes();
     let paused = BTreeSet::from(["demo-c".parse().unwrap()]);
-    let silent = Observed { kubernetes: KubernetesState::Silent, paused: paused.clone(), ..all_of(&cluster) };
+    let silent =
+        Observed { kubernetes: KubernetesState::Unreachable, paused: paused.clone(), ..all_of(&cluster) };
     let plan = shown(&plan::start(&cluster, &silent, &ready()));
     let lines: Vec<_> = plan.lines().collect();
     assert!(lines.contains(&"unpause/demo-c") && lines.contains(&"api/demo-b <- unpause/demo-c"), "{plan}");
@@ -299,7 +304,7 @@ fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
         observed.machines.insert(name.clone(), OFF);
         observed.joined.remove(&name);
     }
-    observed.kubernetes = KubernetesState::Silent;
+    observed.kubernetes = KubernetesState::Unreachable;
     let silent = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(silent.contains("\napi/demo-c\n"), "{silent}");
     // Nobody else is a member: what is in the primary's machine must not be made anew elsewhere.
@@ -309,7 +314,7 @@ fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
     assert!(off.contains("\napi/demo-b <- machine/demo-b\n"), "{off}");
     // Also not in one that was never there.
     observed.machines.remove(&primary);
-    observed.founders.remove(&primary);
+    observed.initial_members.remove(&primary);
     let lost = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(lost.contains("\napi/demo-c <- machine/demo-c\n"), "{lost}");
     // Nor in one that was made anew after that, and has not joined yet.
@@ -325,7 +330,8 @@ fn a_cluster_is_not_made_a_second_time_while_its_only_member_is_to_stay_off() {
     let nodes = cluster.spec.nodes.iter_mut();
     nodes.filter(|node| node.name == member).for_each(|node| node.power = WantedPower::Stopped);
     let machines = cluster.spec.nodes.iter().map(|node| (node.name.clone(), OFF)).collect();
-    let observed = Observed { network: true, machines, founders: [member].into(), ..Observed::nothing() };
+    let observed =
+        Observed { network: true, machines, initial_members: [member].into(), ..Observed::nothing() };
     let plan = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(plan.contains("\napi/demo-c\n"), "{plan}");
 }
@@ -339,8 +345,8 @@ fn several_control_planes_found_a_cluster_together() {
     let api = plan.lines().find(|line| line.starts_with("api/")).unwrap();
     assert_eq!(api, "api/demo-b <- machine/demo-b, machine/demo-c, machine/demo-e, machine/demo-f");
     // Those of a cluster that has been there do not wait for each other's machines.
-    let founders = names(["demo-b", "demo-c", "demo-e", "demo-f"]).into();
-    let again = Observed { founders, ..Observed::nothing() };
+    let initial_members = names(["demo-b", "demo-c", "demo-e", "demo-f"]).into();
+    let again = Observed { initial_members, ..Observed::nothing() };
     let plan = shown(&plan::start(&cluster, &again, &ready()));
     assert!(plan.contains("\napi/demo-b <- machine/demo-b\n"), "{plan}");
 }
@@ -349,7 +355,7 @@ fn several_control_planes_found_a_cluster_together() {
 fn an_api_that_answers_in_a_machine_that_is_no_member_is_started_anew() {
     let cluster = one_node();
     let observed =
-        Observed { joined: BTreeSet::new(), kubernetes: KubernetesState::Partial, ..all_of(&cluster) };
+        Observed { joined: BTreeSet::new(), kubernetes: KubernetesState::Incomplete, ..all_of(&cluster) };
     let plan = start(&observed);
     assert!(plan.starts_with("api/demo\ncomplete <- api/demo\n"), "{plan}");
 }
@@ -377,26 +383,26 @@ fn control_planes_retire_one_after_the_other_before_they_stop_or_go() {
     let retiring = names(["demo-e", "demo-b"]);
     observed.machines.insert(nodes[3].clone(), OFF);
     insta::assert_snapshot!(shown(&plan::stop_nodes(&observed, &nodes, &retiring)), @"
-    retire/demo-e
-    retire/demo-b <- retire/demo-e
+    leave-control-plane/demo-e
+    leave-control-plane/demo-b <- leave-control-plane/demo-e
     stop/demo-a
-    stop/demo-b <- retire/demo-b
+    stop/demo-b <- leave-control-plane/demo-b
     stop/demo-c
     ");
     insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..], &retiring, &[], true)), @"
-    retire/demo-e
-    retire/demo-b <- retire/demo-e
-    leave/demo-b <- retire/demo-b
-    remove/demo-b <- leave/demo-b, retire/demo-b
-    leave/demo-c
-    remove/demo-c <- leave/demo-c
-    leave/demo-e <- retire/demo-e
-    remove/demo-e <- leave/demo-e, retire/demo-e
+    leave-control-plane/demo-e
+    leave-control-plane/demo-b <- leave-control-plane/demo-e
+    remove-from-api/demo-b <- leave-control-plane/demo-b
+    remove/demo-b <- remove-from-api/demo-b, leave-control-plane/demo-b
+    remove-from-api/demo-c
+    remove/demo-c <- remove-from-api/demo-c
+    remove-from-api/demo-e <- leave-control-plane/demo-e
+    remove/demo-e <- remove-from-api/demo-e, leave-control-plane/demo-e
     ");
     insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes[1..2], &retiring[1..], &[], false)), @"
-    retire/demo-b
-    leave/demo-b <- retire/demo-b
-    remove/demo-b <- leave/demo-b, retire/demo-b
+    leave-control-plane/demo-b
+    remove-from-api/demo-b <- leave-control-plane/demo-b
+    remove/demo-b <- remove-from-api/demo-b, leave-control-plane/demo-b
     ");
 }
 
@@ -419,13 +425,13 @@ fn only_nodes_whose_labels_or_taints_differ_are_labelled_anew() {
     cluster.spec.nodes[3].taints = vec!["gpu:NoSchedule".parse().unwrap()];
     let new = NodeSpec::plain("demo-e".parse().unwrap(), Role::Worker);
     cluster.spec.nodes.push(NodeSpec { labels: "disk=hdd".parse().unwrap(), ..new });
-    let plan = plan::relabel(&cluster, &was);
+    let plan = plan::update_labels(&cluster, &was);
     insta::assert_snapshot!(shown(&plan), @"
     labels/demo-a
     labels/demo-d
     ");
     assert_eq!(plan.steps[0].title, "changing the labels and taints of node demo-a");
-    assert!(!plan::relabel(&four_nodes(), &was).changes_something());
+    assert!(!plan::update_labels(&four_nodes(), &was).changes_something());
 }
 
 #[test]
@@ -433,12 +439,12 @@ fn a_taint_of_all_control_planes_comes_and_goes_in_each() {
     let was = four_nodes().spec;
     let mut tainted = four_nodes();
     tainted.spec.taint_control_planes = true;
-    insta::assert_snapshot!(shown(&plan::relabel(&tainted, &was)), @"
+    insta::assert_snapshot!(shown(&plan::update_labels(&tainted, &was)), @"
     labels/demo-b
     labels/demo-c
     ");
-    let plan = plan::relabel(&four_nodes(), &tainted.spec);
-    let Action::Relabel(_, was) = &plan.steps[0].action else { panic!("{plan:#?}") };
+    let plan = plan::update_labels(&four_nodes(), &tainted.spec);
+    let Action::UpdateLabels(_, was) = &plan.steps[0].action else { panic!("{plan:#?}") };
     assert_eq!(was.taints, [Taint::of_control_planes()]);
     assert_eq!(tainted.node(&"demo-b".parse().unwrap()).unwrap().spec.taints, was.taints);
 }
@@ -463,11 +469,11 @@ fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked
     drain/demo-d
     ");
     insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], &names(["ghost"]), true)), @"
-    leave/demo-a
-    remove/demo-a <- leave/demo-a
-    leave/demo-d
-    remove/demo-d <- leave/demo-d
-    leave/ghost
+    remove-from-api/demo-a
+    remove/demo-a <- remove-from-api/demo-a
+    remove-from-api/demo-d
+    remove/demo-d <- remove-from-api/demo-d
+    remove-from-api/ghost
     ");
     insta::assert_snapshot!(shown(&plan::remove_nodes(&nodes, &[], &[], false)), @"
     remove/demo-a
@@ -490,7 +496,7 @@ fn only_what_is_on_is_stopped_and_only_the_current_context_is_left() {
     stop/demo-b
     stop/demo-c
     stop/demo-d
-    deselect
+    unset_context
     ");
     let off = Observed { published: false, ..with_machine(&cluster, OFF) };
     assert_eq!(plan::stop(&cluster, &off), Plan::default());
@@ -506,9 +512,9 @@ fn a_machine_that_no_spec_knows_is_stopped_too() {
 #[test]
 fn a_cluster_is_forgotten_when_all_of_it_is_gone() {
     insta::assert_snapshot!(shown(&plan::delete(one_node().name())), @"
-    unpublish
+    remove_from_kubeconfig
     remove
-    forget <- unpublish, remove
+    remove-state <- remove-from-kubeconfig, remove
     ");
 }
 
@@ -577,7 +583,7 @@ fn a_start_of_some_nodes_leaves_the_others_and_the_kubeconfig_alone() {
         observed.machines.insert(node.clone(), OFF);
         observed.joined.remove(node);
     }
-    observed.machines.insert(damaged.clone(), MachineState { power: Power::On, whole: false });
+    observed.machines.insert(damaged.clone(), MachineState { power: Power::On, intact: false });
     observed.published = false;
     let plan = plan::start_nodes(&cluster, &observed, &[named], &ready());
     insta::assert_snapshot!(shown(&plan), @"
@@ -595,7 +601,7 @@ fn a_node_that_is_being_deleted_is_not_started_unless_etcd_may_need_it() {
     for node in &going {
         observed.machines.insert(node.clone(), OFF);
         observed.joined.remove(node);
-        cluster.handed_out.leaving.insert(node.clone());
+        cluster.allocations.leaving.insert(node.clone());
     }
     insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
     machine/demo-e
@@ -603,6 +609,6 @@ fn a_node_that_is_being_deleted_is_not_started_unless_etcd_may_need_it() {
     wait <- join/demo-e
     ");
     // It has left etcd.
-    observed.founders.remove(&going[0]);
+    observed.initial_members.remove(&going[0]);
     insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"wait");
 }

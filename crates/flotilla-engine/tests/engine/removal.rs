@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flotilla_engine::port::{Changed, Drain, Power};
-use flotilla_engine::{Cluster, EngineError, Explain};
+use flotilla_core::{Changed, Drain, Power};
+use flotilla_core::{Cluster, Explain};
+use flotilla_engine::EngineError;
 use flotilla_spec::NodeName;
 use flotilla_testkit::fake::When;
 
@@ -33,13 +34,13 @@ async fn a_node_that_was_deleted_while_the_cluster_was_off_is_off_the_list_after
     world.stop().await.unwrap();
     let gone = names(["demo-m03"]);
     world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
-    assert_eq!(saved(&world).handed_out.ghosts, gone.clone().into());
+    assert_eq!(saved(&world).allocations.ghosts, gone.clone().into());
     world.calls.take();
     assert_eq!(start(&world).await, Changed::Yes);
     let calls = world.calls.take();
-    assert!(calls.contains(&"forget demo-m03".to_owned()), "{calls:?}");
+    assert!(calls.contains(&"remove-from-api demo-m03".to_owned()), "{calls:?}");
     assert!(!calls.contains(&"ensure demo-m03".to_owned()), "{calls:?}");
-    assert!(saved(&world).handed_out.ghosts.is_empty());
+    assert!(saved(&world).allocations.ghosts.is_empty());
     assert_eq!(start(&world).await, Changed::No, "once is enough");
 }
 
@@ -51,10 +52,10 @@ async fn a_list_that_could_not_be_changed_is_changed_by_the_start_after() {
     world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
     let mut cluster = saved(&world);
     world.engine().start(&cluster, &wait()).await.unwrap();
-    world.calls.fail("forget demo-m03", When::Before);
+    world.calls.fail("remove-from-api demo-m03", When::Before);
     world.engine().finish_removals(&mut cluster).await.unwrap_err();
     assert_eq!(start(&world).await, Changed::Yes);
-    assert!(saved(&world).handed_out.ghosts.is_empty());
+    assert!(saved(&world).allocations.ghosts.is_empty());
 }
 
 #[tokio::test]
@@ -66,11 +67,11 @@ async fn a_node_that_has_the_name_of_a_deleted_one_stays_on_the_list() {
     let mut cluster = saved(&world);
     let node = world.cluster.spec.nodes[2].clone();
     cluster.spec.nodes.push(node);
-    cluster.hand_out().unwrap();
-    assert!(cluster.handed_out.ghosts.is_empty());
+    cluster.allocate().unwrap();
+    assert!(cluster.allocations.ghosts.is_empty());
     world.store.save(&cluster).unwrap();
     start(&world).await;
-    assert!(!world.calls.take().contains(&"forget demo-m03".to_owned()));
+    assert!(!world.calls.take().contains(&"remove-from-api demo-m03".to_owned()));
 }
 
 #[tokio::test]
@@ -98,7 +99,7 @@ async fn a_worker_whose_pods_cannot_be_moved_stays_unless_forced() {
 
         world.engine().delete_nodes(&mut saved(&world), &worker, FORCED).await.unwrap();
         assert_eq!(told(&world.take_events())[1], "plan remove/demo-m03");
-        assert_eq!(saved(&world).handed_out.ghosts, worker.into());
+        assert_eq!(saved(&world).allocations.ghosts, worker.into());
     }
 }
 
@@ -123,7 +124,7 @@ async fn a_removal_that_is_cut_off_anywhere_is_finished_by_the_same_command_and_
                         // Whoever it was asked of had an answer of its own.
                         continue;
                     }
-                    assert_eq!(saved(&world).handed_out.leaving, gone.clone().into(), "{what}");
+                    assert_eq!(saved(&world).allocations.leaving, gone.clone().into(), "{what}");
                     if by_start {
                         assert_eq!(start(&world).await, Changed::Yes, "{what}");
                     } else {
@@ -154,7 +155,7 @@ async fn a_control_plane_that_etcd_cannot_spare_now_stays_until_it_can() {
     let world = World::running_of(with_control_planes()).await;
     let gone = names(["demo-m02"]);
     let mut cluster = saved(&world);
-    cluster.handed_out.leaving.insert(gone[0].clone());
+    cluster.allocations.leaving.insert(gone[0].clone());
     world.store.save(&cluster).unwrap();
     world.bootstrapper.set_up(world.name(), &"demo-m03".parse().unwrap(), false);
     world.take_events();

@@ -1,8 +1,9 @@
 //! Nodes that are off for a moment, because they get something when they boot.
 
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Power};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::Resize;
-use flotilla_engine::port::{Changed, Power};
-use flotilla_engine::{Cluster, EngineError};
 use flotilla_spec::{ClusterSpec, Cpus, NodeName, Role};
 use flotilla_testkit::fake::When;
 

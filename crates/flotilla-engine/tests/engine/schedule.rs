@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use flotilla_core::{Cluster, Event};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes};
-use flotilla_engine::{Cluster, EngineError, Event};
 use flotilla_spec::NodeName;
 use flotilla_testkit::fake::When;
 
@@ -51,7 +52,7 @@ async fn what_ends_nodes_is_limited_as_well() {
     let world = slow(forty());
     start_on(&world, 2).await.unwrap();
     let workers: Vec<NodeName> = world.cluster.spec.nodes[1..].iter().map(|node| node.name.clone()).collect();
-    let how = flotilla_engine::port::Drain { limit: MINUTE, force: false };
+    let how = flotilla_core::Drain { limit: MINUTE, force: false };
     world.engine().delete_nodes(&mut world.cluster.clone(), &workers, how).await.unwrap();
     world.stop().await.unwrap();
     assert_eq!(world.calls.most_at_once("drain"), 16);

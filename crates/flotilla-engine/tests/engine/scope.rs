@@ -1,7 +1,8 @@
 //! A command touches only the nodes that it names.
 
-use flotilla_engine::port::{Changed, Power};
-use flotilla_engine::{EngineError, Explain};
+use flotilla_core::Explain;
+use flotilla_core::{Changed, Power};
+use flotilla_engine::EngineError;
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
 use crate::world::{World, told, wait, with_control_planes, with_two_workers};
@@ -14,7 +15,7 @@ fn name(name: &str) -> NodeName {
 fn add(world: &mut World) -> [NodeName; 1] {
     let new = name("new");
     world.cluster.spec.nodes.push(NodeSpec::plain(new.clone(), Role::Worker));
-    world.cluster.hand_out().unwrap();
+    world.cluster.allocate().unwrap();
     [new]
 }
 

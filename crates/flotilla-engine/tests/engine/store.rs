@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use flotilla_engine::port::Changed;
+use flotilla_core::Cancel;
+use flotilla_core::Changed;
+use flotilla_core::{Allocations, Cluster, Explain};
+use flotilla_engine::EngineError;
 use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, Renewal, WhenBusy};
-use flotilla_engine::{Cluster, EngineError, Explain, HandedOut};
-use flotilla_linux::filelock::Holder;
-use flotilla_linux::host::Cancel;
+use flotilla_files::Holder;
 use flotilla_spec::{NodeSpec, Role, WantedPower};
 use flotilla_testkit::fake;
 use tempfile::TempDir;
@@ -47,7 +48,7 @@ impl Kept {
     }
 
     fn ranges(&self) -> Ranges {
-        let HandedOut { subnet, pod_subnet, .. } = self.cluster.handed_out;
+        let Allocations { subnet, pod_subnet, .. } = self.cluster.allocations;
         let taken = [subnet, pod_subnet].map(|range| (range, format!("the cluster {}", self.cluster.name())));
         Ranges { taken: taken.into(), unknown: Vec::new() }
     }
@@ -125,7 +126,7 @@ fn a_cluster_of_the_first_version_is_one_that_can_grow() {
     let before: Vec<_> = cluster.nodes().collect();
     assert!(before.iter().all(|node| node.spec.power == WantedPower::Stopped), "{before:?}");
     cluster.spec.nodes.push(NodeSpec::plain("demo-m03".parse().unwrap(), Role::ControlPlane));
-    cluster.hand_out().unwrap();
+    cluster.allocate().unwrap();
     let after: Vec<_> = cluster.nodes().collect();
     assert_eq!(after[..2], before);
     assert_eq!(after[2].address.to_string(), "10.213.0.4");
@@ -185,7 +186,7 @@ fn a_save_that_is_cut_off_anywhere_leaves_the_old_cluster_or_the_new_one() {
     let old = kept.load().unwrap().unwrap();
     let mut new = old.clone();
     new.spec.nodes.push(NodeSpec::plain("demo-m03".parse().unwrap(), Role::Worker));
-    new.hand_out().unwrap();
+    new.allocate().unwrap();
     kept.store.save(&new).unwrap();
     let after: BTreeMap<_, _> = files(&kept);
     let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
@@ -262,7 +263,7 @@ fn a_saved_cluster_is_loaded_as_it_was() {
     let state = fs::read_to_string(kept.file("state.json")).unwrap();
     assert!(!state.contains("adding"), "as earlier versions wrote it: {state}");
     kept.cluster.spec.network.dns_domain = "example.test".to_owned();
-    kept.cluster.handed_out.adding.insert("demo".parse().unwrap());
+    kept.cluster.allocations.adding.insert("demo".parse().unwrap());
     kept.store.save(&kept.cluster).unwrap();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     assert_eq!(kept.files(), ["state.json", "state.json.bak"], "nothing unfinished");

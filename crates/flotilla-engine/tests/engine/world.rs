@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use flotilla_core::Cancel;
+use flotilla_core::{Bootstrapper, Changed, Condition, Driver, KubernetesState, MachineState};
+use flotilla_core::{Cluster, Event, Reporter};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes, Wait};
-use flotilla_engine::port::{Bootstrapper, Changed, Condition, Driver, KubernetesState, MachineState};
 use flotilla_engine::store::ClusterStore;
-use flotilla_engine::{Cluster, EngineError, Event, Reporter};
-use flotilla_linux::host::Cancel;
 use flotilla_spec::{ClusterName, NodeName};
 use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeDriver, FakeKubeconfig};
 use tempfile::TempDir;

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Certificates, Cmd, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Certificates, Cmd, Machine};
 use flotilla_spec::Role;
 use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use flotilla_engine::cluster::HandedOut;
+use flotilla_core::cluster::Allocations;
 use flotilla_spec::ClusterSpec;
 
 use super::*;
@@ -11,8 +11,8 @@ fn cluster(spec: &str) -> Cluster {
     let spec = ClusterSpec::from_yaml(&spec).unwrap();
     let nodes = spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect();
     let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
-    let handed_out = HandedOut { nodes, ..HandedOut::new(subnet, pods, "sha256:0".to_owned()) };
-    Cluster { spec, handed_out }
+    let allocations = Allocations { nodes, ..Allocations::new(subnet, pods, "sha256:0".to_owned()) };
+    Cluster { spec, allocations }
 }
 
 const ONE_NODE: &str = "nodes:\n- {name: demo, role: control-plane}\n";

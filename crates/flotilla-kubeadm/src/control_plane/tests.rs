@@ -23,14 +23,14 @@ fn with_keys(script: &[(&'static str, fake::Answer)]) -> FakeMachine {
     FakeMachine::new(&paths.each_ref().map(|path| (path.as_str(), path.as_bytes())), script)
 }
 
-async fn join_on(machine: &FakeMachine, speaker: &FakeMachine) -> Result<(), BootstrapError> {
-    join_as("demo-m02", machine, speaker, &FakeApi::default(), &Mutex::default()).await
+async fn join_on(machine: &FakeMachine, via: &FakeMachine) -> Result<(), BootstrapError> {
+    join_as("demo-m02", machine, via, &FakeApi::default(), &Mutex::default()).await
 }
 
 async fn join_as(
     name: &str,
     machine: &FakeMachine,
-    speaker: &FakeMachine,
+    via: &FakeMachine,
     api: &FakeApi,
     membership: &Mutex<()>,
 ) -> Result<(), BootstrapError> {
@@ -43,7 +43,7 @@ async fn join_as(
         cluster: &cluster,
         node: &node,
         machine,
-        speaker,
+        via,
         client: &client,
         credentials: &credentials,
         membership,
@@ -58,8 +58,8 @@ fn programs(machine: &FakeMachine) -> Vec<String> {
 
 #[tokio::test]
 async fn a_control_plane_joins_with_the_keys_of_another() {
-    let (machine, speaker) = (FakeMachine::new(&[], &[]), with_keys(&[("member list", Ok(ONE))]));
-    join_on(&machine, &speaker).await.unwrap();
+    let (machine, via) = (FakeMachine::new(&[], &[]), with_keys(&[("member list", Ok(ONE))]));
+    join_on(&machine, &via).await.unwrap();
     assert_eq!(machine.file("/etc/kubernetes/pki/etcd/ca.key").unwrap(), "/etc/kubernetes/pki/etcd/ca.key");
     assert!(machine.file(ADMIN_CONF).is_some(), "there is one administrator");
     assert!(machine.log().contains(&"put /etc/kubernetes/pki/ca.key 600".to_owned()));
@@ -76,16 +76,16 @@ async fn a_control_plane_joins_with_the_keys_of_another() {
 #[tokio::test]
 async fn what_a_killed_join_left_is_cleared_away_here_and_in_etcd() {
     let machine = FakeMachine::new(&[], &[("ls -d", Ok("/etc/kubernetes/admin.conf"))]);
-    let speaker = with_keys(&[("member list", Ok(WITH_LEARNER)), ("member list", Ok(ONE))]);
-    join_on(&machine, &speaker).await.unwrap();
-    assert!(speaker.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", speaker.log());
+    let via = with_keys(&[("member list", Ok(WITH_LEARNER)), ("member list", Ok(ONE))]);
+    join_on(&machine, &via).await.unwrap();
+    assert!(via.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", via.log());
     assert!(programs(&machine)[0].starts_with("kubeadm reset --force"), "{:#?}", programs(&machine));
 }
 
 #[tokio::test]
 async fn a_control_plane_without_keys_can_take_nobody_in() {
-    let (machine, speaker) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[("member list", Ok(ONE))]));
-    let error = join_on(&machine, &speaker).await.unwrap_err();
+    let (machine, via) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[("member list", Ok(ONE))]));
+    let error = join_on(&machine, &via).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot hand over the authorities' keys of node demo");
     assert_eq!(programs(&machine), [] as [String; 0]);
 }
@@ -102,7 +102,7 @@ async fn a_while() {
 #[tokio::test(start_paused = true)]
 async fn etcd_takes_in_one_of_two_that_join_side_by_side_after_the_other() {
     let (first, second) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[]));
-    let speaker = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
+    let via = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
     let (api, membership) = (FakeApi::default(), Mutex::default());
     first.calls().hold(ETCD_JOIN, "go on");
     let watch = async {
@@ -112,8 +112,8 @@ async fn etcd_takes_in_one_of_two_that_join_side_by_side_after_the_other() {
         first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
     };
     let (one, other, ()) = tokio::join!(
-        join_as("demo-m02", &first, &speaker, &api, &membership),
-        join_as("demo-m03", &second, &speaker, &api, &membership),
+        join_as("demo-m02", &first, &via, &api, &membership),
+        join_as("demo-m03", &second, &via, &api, &membership),
         watch,
     );
     one.and(other).unwrap();
@@ -123,7 +123,7 @@ async fn etcd_takes_in_one_of_two_that_join_side_by_side_after_the_other() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_taken_out_of_etcd_while_another_is_taken_in() {
     let (first, second) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[], &[]));
-    let speaker = with_keys(&[("member list", Ok(ONE))]);
+    let via = with_keys(&[("member list", Ok(ONE))]);
     let others = with_keys(&[("member list", Ok(ONE))]);
     let (api, membership) = (FakeApi::default(), Mutex::default());
     first.calls().hold(ETCD_JOIN, "go on");
@@ -137,8 +137,7 @@ async fn nobody_is_taken_out_of_etcd_while_another_is_taken_in() {
         assert_eq!(others.log(), [] as [String; 0]);
         first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
     };
-    let (one, other, ()) =
-        tokio::join!(join_as("demo-m02", &first, &speaker, &api, &membership), later, watch);
+    let (one, other, ()) = tokio::join!(join_as("demo-m02", &first, &via, &api, &membership), later, watch);
     one.and(other).unwrap();
     assert!(others.log()[0].contains("member list"), "{:#?}", others.log());
 }
@@ -146,10 +145,10 @@ async fn nobody_is_taken_out_of_etcd_while_another_is_taken_in() {
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_lets_the_next_one_in_and_leaves_no_token() {
     let (api, membership) = (FakeApi::default(), Mutex::default());
-    let speaker = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
+    let via = with_keys(&[("member list", Ok(ONE)), ("member list", Ok(ONE))]);
     let machine = FakeMachine::new(&[], &[(ETCD_JOIN, Err("no"))]);
-    assert!(join_as("demo-m02", &machine, &speaker, &api, &membership).await.is_err());
+    assert!(join_as("demo-m02", &machine, &via, &api, &membership).await.is_err());
     assert!(api.log().iter().any(|line| line.starts_with("POST") && line.ends_with("/secrets")));
     assert_eq!(api.paths("/api/v1/namespaces/kube-system/secrets"), [] as [&str; 0]);
-    join_as("demo-m03", &FakeMachine::new(&[], &[]), &speaker, &api, &membership).await.unwrap();
+    join_as("demo-m03", &FakeMachine::new(&[], &[]), &via, &api, &membership).await.unwrap();
 }

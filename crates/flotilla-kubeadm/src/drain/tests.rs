@@ -22,7 +22,7 @@ async fn a_node_that_we_closed_is_opened_again() {
     let api = with_node(&json!({}));
     assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
     assert_eq!(api.object(NODE).unwrap()["spec"]["unschedulable"], true);
-    admit(&api.client(), "demo", &never()).await.unwrap();
+    uncordon(&api.client(), "demo", &never()).await.unwrap();
     let node = api.object(NODE).unwrap();
     assert_eq!((&node["spec"], &node["metadata"]["annotations"]), (&json!({}), &json!({})));
 }
@@ -31,7 +31,7 @@ async fn a_node_that_we_closed_is_opened_again() {
 async fn a_node_that_a_person_closed_stays_closed() {
     let api = with_node(&json!({"unschedulable": true}));
     assert!(cordon(&api.client(), "demo").await.unwrap().is_some());
-    admit(&api.client(), "demo", &never()).await.unwrap();
+    uncordon(&api.client(), "demo", &never()).await.unwrap();
     assert_eq!(api.log(), [] as [String; 0]);
 }
 
@@ -39,7 +39,7 @@ async fn a_node_that_a_person_closed_stays_closed() {
 async fn a_node_that_the_api_does_not_know_is_empty_and_open() {
     let api = FakeApi::default();
     assert!(cordon(&api.client(), "demo").await.unwrap().is_none());
-    admit(&api.client(), "demo", &never()).await.unwrap();
+    uncordon(&api.client(), "demo", &never()).await.unwrap();
 }
 
 fn pod(metadata: &Value, phase: &str) -> Pod {

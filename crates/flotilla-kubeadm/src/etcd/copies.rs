@@ -1,7 +1,7 @@
 //! Data of etcd on a node's disk, and what is no longer in use of it. That is kept under a number in the node that it was
 //! in, and never overwritten: a person may need it. It goes with the node.
 
-use flotilla_engine::port::{BootstrapError, Cmd, Machine, Power};
+use flotilla_core::{BootstrapError, Cmd, Machine, Power};
 
 use super::{DATA, DATABASE};
 use crate::phase::run;

@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_engine::port::{BootstrapError, Machine};
+use flotilla_core::{BootstrapError, Machine};
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 

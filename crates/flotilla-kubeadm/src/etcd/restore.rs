@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::cluster::{Cluster, Node};
-use flotilla_engine::port::{BootstrapError, Cmd, ExecError, Machine};
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{BootstrapError, Cmd, ExecError, Machine};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
@@ -122,7 +122,7 @@ async fn forget_strangers(
 fn has_address_of(cluster: &Cluster, node: &KubeNode) -> bool {
     let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
     addresses.filter_map(|address| address.address.parse().ok()).any(|address| match address {
-        IpAddr::V4(address) => cluster.handed_out.subnet.contains(&address),
+        IpAddr::V4(address) => cluster.allocations.subnet.contains(&address),
         IpAddr::V6(_) => false,
     })
 }

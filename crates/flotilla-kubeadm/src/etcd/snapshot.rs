@@ -4,7 +4,7 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flotilla_engine::port::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine};
 use serde::Deserialize;
 
 use super::{etcdctl, parse};
@@ -27,24 +27,24 @@ pub struct Snapshot {
 }
 
 /// Writes a snapshot of etcd, as the member in this machine has it, to `target`. It needs no majority.
-pub async fn save_snapshot(speaker: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
-    let path = save(speaker).await?;
+pub async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
+    let path = save(via).await?;
     let saved = async {
-        let snapshot = examine(speaker, &path).await?;
-        let copied = speaker.exec().copy_out(&path, target).await;
-        copied.map_err(in_node("copy the snapshot", speaker))?;
+        let snapshot = examine(via, &path).await?;
+        let copied = via.exec().copy_out(&path, target).await;
+        copied.map_err(in_node("copy the snapshot", via))?;
         Ok(snapshot)
     }
     .await;
-    let removed = run(speaker, "remove the node's copy of the snapshot", Cmd::new(["rm", "-f", &path])).await;
+    let removed = run(via, "remove the node's copy of the snapshot", Cmd::new(["rm", "-f", &path])).await;
     saved.and_then(|snapshot| removed.map(|_| snapshot))
 }
 
 /// Makes a snapshot that stays in the node, and says where.
-pub(super) async fn save(speaker: &dyn Machine) -> Result<String, BootstrapError> {
-    let path = new_path(speaker).await?;
+pub(super) async fn save(via: &dyn Machine) -> Result<String, BootstrapError> {
+    let path = new_path(via).await?;
     let save = etcdctl(Ipv4Addr::LOCALHOST, LIMIT, &["snapshot", "save", &path]);
-    run(speaker, "make a snapshot of etcd", save).await?;
+    run(via, "make a snapshot of etcd", save).await?;
     Ok(path)
 }
 

@@ -109,7 +109,7 @@ async fn an_answer_that_is_none_is_an_error() {
 #[tokio::test]
 async fn a_member_is_known_by_its_address_before_it_has_a_name() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(LIST)), ("member list", Ok(ALONE))]);
-    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    remove_node(&machine, "demo-m02", m02(), &never()).await.unwrap();
     let lead = "etcdctl --endpoints=https://10.213.0.3:2379 move-leader 9545e4e6c7461c81";
     assert_eq!(machine.log(), [LISTING, lead, REMOVAL_OF_M02, LISTING]);
 }
@@ -120,7 +120,7 @@ const THREE: &str = r#"{"header":{"member_id":2},"members":[{"ID":1,"name":"demo
 #[tokio::test]
 async fn the_heir_of_one_that_goes_is_the_one_that_answers() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(THREE)), ("member list", Ok(ALONE))]);
-    remove_member(&machine, "demo-m03", Ipv4Addr::new(10, 213, 0, 4), &never()).await.unwrap();
+    remove_node(&machine, "demo-m03", Ipv4Addr::new(10, 213, 0, 4), &never()).await.unwrap();
     assert_eq!(machine.log()[1], "etcdctl --endpoints=https://10.213.0.4:2379 move-leader 2");
 }
 
@@ -129,7 +129,7 @@ async fn one_that_goes_itself_or_has_no_vote_is_no_heir() {
     const LEARNER: &str = r#"{"header":{"member_id":2},"members":[{"ID":2,"name":"demo-m02","peerURLs":["https://10.213.0.3:2380"],"isLearner":true},{"ID":3,"name":"demo-m03","peerURLs":["https://10.213.0.4:2380"]}]}"#;
     for (list, number) in [(THREE, 3), (LEARNER, 4)] {
         let machine = FakeMachine::new(&[], &[("member list", Ok(list)), ("member list", Ok(ALONE))]);
-        remove_member(&machine, "", Ipv4Addr::new(10, 213, 0, number), &never()).await.unwrap();
+        remove_node(&machine, "", Ipv4Addr::new(10, 213, 0, number), &never()).await.unwrap();
         assert!(!machine.log().iter().any(|line| line.contains("move-leader")), "{:#?}", machine.log());
     }
 }
@@ -137,7 +137,7 @@ async fn one_that_goes_itself_or_has_no_vote_is_no_heir() {
 #[tokio::test]
 async fn one_that_is_no_member_is_removed() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(ALONE))]);
-    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    remove_node(&machine, "demo-m02", m02(), &never()).await.unwrap();
     assert_eq!(machine.log(), [LISTING]);
 }
 
@@ -150,7 +150,7 @@ async fn etcd_may_want_to_wait_before_it_lets_a_member_go() {
         ("member list", Ok(ALONE)),
     ];
     let machine = FakeMachine::new(&[], &script);
-    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    remove_node(&machine, "demo-m02", m02(), &never()).await.unwrap();
     assert_eq!(machine.log().iter().filter(|line| *line == REMOVAL_OF_M02).count(), 2);
 }
 
@@ -171,7 +171,7 @@ async fn who_is_a_member_is_asked_until_a_majority_says_so() {
 async fn a_list_that_does_not_come_at_once_is_asked_for_again() {
     let script = [("member list", Err("etcdserver: request timed out")), ("member list", Ok(ALONE))];
     let machine = FakeMachine::new(&[], &script);
-    remove_member(&machine, "demo-m02", m02(), &never()).await.unwrap();
+    remove_node(&machine, "demo-m02", m02(), &never()).await.unwrap();
     assert_eq!(machine.log(), [LISTING, LISTING]);
 }
 
@@ -180,7 +180,7 @@ async fn a_stranger_is_known_by_its_number_alone() {
     let machine = FakeMachine::new(&[], &[("member list", Ok(LIST)), ("member list", Ok(ALONE))]);
     let (name, id, address) = (String::new(), 12_552_046_710_664_747_208, Ipv4Addr::new(10, 213, 0, 2));
     let stranger = Member { name, id, address, answers: false, up: false, learner: true };
-    expel(&machine, &stranger, &never()).await.unwrap();
+    remove_member(&machine, &stranger, &never()).await.unwrap();
     assert!(machine.log().contains(&REMOVAL_OF_M02.to_owned()), "{:#?}", machine.log());
 }
 
@@ -191,8 +191,7 @@ async fn a_member_that_etcd_does_not_let_go_is_an_error() {
         .cycle()
         .take(1000)
         .collect();
-    let error =
-        remove_member(&FakeMachine::new(&[], &script), "demo-m02", m02(), &never()).await.unwrap_err();
+    let error = remove_node(&FakeMachine::new(&[], &script), "demo-m02", m02(), &never()).await.unwrap_err();
     let BootstrapError::TimedOut { seen, .. } = error else { panic!("{error:?}") };
     assert_eq!(seen, ["etcdserver: unhealthy cluster"]);
 }

@@ -104,7 +104,7 @@ pub(super) fn remove(
 }
 
 /// What it takes that `name` is not the current context.
-pub(super) fn deselect(config: &Tree, name: &str) -> Option<Change> {
+pub(super) fn unset_context(config: &Tree, name: &str) -> Option<Change> {
     is_current(config, name).then(|| Change::Set { key: CURRENT, value: String::new() })
 }
 

@@ -114,10 +114,10 @@ impl Kubeconfigs {
     }
 
     /// Leaves no context current if the cluster's is; its entry stays.
-    pub fn deselect(&self, name: &str, known: &[Identity]) -> Result<Changed, KubeconfigError> {
+    pub fn unset_context(&self, name: &str, known: &[Identity]) -> Result<Changed, KubeconfigError> {
         self.change_each(name, known, |owner, config| {
             let is_current = owner.current() == Some(name) && owner.has_context();
-            Ok(change::deselect(config, name).filter(|_| is_current).into_iter().collect())
+            Ok(change::unset_context(config, name).filter(|_| is_current).into_iter().collect())
         })
     }
 
@@ -126,7 +126,7 @@ impl Kubeconfigs {
     pub fn remove(&self, name: &str, known: &[Identity]) -> Result<Changed, KubeconfigError> {
         self.change_each(name, known, |owner, config| {
             let mut changes = change::remove(config, name, |list, item| owner.wrote(list, item))?;
-            changes.extend(change::deselect(config, name).filter(|_| owner.has_context()));
+            changes.extend(change::unset_context(config, name).filter(|_| owner.has_context()));
             Ok(changes)
         })
     }

@@ -1,6 +1,6 @@
 //! kubectl's lock on a kubeconfig: a file beside it that only one can make.
 //!
-//! Not [`flotilla_linux::filelock`] alone: kubectl would not respect it. The price is that the lock of a killed program
+//! Not [`flotilla_files`] alone: kubectl would not respect it. The price is that the lock of a killed program
 //! stays behind. kubectl then fails for ever. We take such a lock over: our own at once, since the kernel knows whether
 //! its maker lives, that of another program after a while.
 

@@ -76,7 +76,7 @@ fn put_beside(file: &KubeconfigFile, entry: &Entry) -> Result<Changed, Kubeconfi
 fn take_out(file: &KubeconfigFile, name: &str) -> Result<Changed, KubeconfigError> {
     file.change(|config| {
         let changes = change::remove(config, name, |_, _| true).map_err(|source| file.malformed(source))?;
-        Ok(changes.into_iter().chain(change::deselect(config, name)).collect())
+        Ok(changes.into_iter().chain(change::unset_context(config, name)).collect())
     })
 }
 

@@ -47,8 +47,8 @@ fn api() -> FakeApi {
 #[tokio::test]
 async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
     let (api, machine) = (api(), FakeMachine::new(&[(JOINED, b"")], &[]));
-    let speaker = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
-    leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.unwrap();
+    let via = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
+    leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.unwrap();
     let log = machine.log();
     assert!(log[0].contains(JOINED), "its marks go first: {log:#?}");
     assert!(log[1].contains("systemctl stop keepalived"), "the address is given up first: {log:#?}");
@@ -57,7 +57,7 @@ async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
         log.iter().any(|line| line.starts_with("kubeadm reset --force")),
         "no shell outlives us: {log:#?}"
     );
-    assert!(speaker.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", speaker.log());
+    assert!(via.log().iter().any(|line| line.ends_with("member remove 2")), "{:#?}", via.log());
     let ready = &api.object(NODE).unwrap()["status"]["conditions"][0];
     assert_eq!(ready["status"], "False");
     assert!(api.object(&format!("{NAMESPACE}/pods/etcd-demo-m02")).is_none());
@@ -69,9 +69,9 @@ async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
 async fn one_that_keeps_the_address_or_the_api_server_stays_a_member() {
     for service in ["stop keepalived", "stop kubelet"] {
         let (api, machine) = (api(), FakeMachine::new(&[], &[(service, Err("it goes on"))]));
-        let speaker = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
-        assert!(leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.is_err());
-        assert_eq!(speaker.log(), [] as [String; 0], "{service}");
+        let via = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
+        assert!(leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.is_err());
+        assert_eq!(via.log(), [] as [String; 0], "{service}");
     }
 }
 
@@ -90,26 +90,25 @@ fn the_address_is_given_up_when_keepalived_has_ended_and_not_before() {
 
 #[tokio::test]
 async fn a_control_plane_without_a_machine_can_leave_and_do_so_again() {
-    let (api, speaker) =
-        (api(), FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]));
-    leave_by(&api.client(), &m02(), None, &speaker, &never()).await.unwrap();
-    let speaker = FakeMachine::new(&[], &[("member list", Ok(ONE))]);
-    leave_by(&api.client(), &m02(), None, &speaker, &never()).await.unwrap();
-    assert!(!speaker.log().iter().any(|line| line.contains("remove")), "{:#?}", speaker.log());
+    let (api, via) = (api(), FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]));
+    leave_by(&api.client(), &m02(), None, &via, &never()).await.unwrap();
+    let via = FakeMachine::new(&[], &[("member list", Ok(ONE))]);
+    leave_by(&api.client(), &m02(), None, &via, &never()).await.unwrap();
+    assert!(!via.log().iter().any(|line| line.contains("remove")), "{:#?}", via.log());
 }
 
 #[tokio::test]
 async fn a_machine_is_reset_when_nobody_counts_on_it_any_more() {
     let (api, machine) = (api(), FakeMachine::new(&[], &[("kubeadm reset", Err("no"))]));
-    let speaker = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
-    assert!(leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.is_err());
+    let via = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
+    assert!(leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.is_err());
     assert_eq!(api.object(NODE).unwrap()["status"]["conditions"][0]["status"], "False");
 }
 
 #[tokio::test]
 async fn nothing_is_reset_while_it_is_a_member() {
     let (api, machine) = (api(), FakeMachine::new(&[], &[]));
-    let speaker = FakeMachine::new(&[], &[("member list", Err("etcd is down"))]);
-    assert!(leave_by(&api.client(), &m02(), Some(&machine), &speaker, &never()).await.is_err());
+    let via = FakeMachine::new(&[], &[("member list", Err("etcd is down"))]);
+    assert!(leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.is_err());
     assert!(!machine.log().iter().any(|line| line.contains("reset")), "{:#?}", machine.log());
 }

@@ -97,7 +97,7 @@ async fn a_machine_without_a_cluster_is_silent() {
     let machine = FakeMachine::new(&[], &[]);
     let cluster = cluster();
     let state = observe(&cluster, &cluster.primary().unwrap(), &machine, &never()).await;
-    assert_eq!(state, KubernetesState::Silent);
+    assert_eq!(state, KubernetesState::Unreachable);
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_machine_with_unfinished_files_is_silent() {
     let machine = FakeMachine::new(&[(crate::files::SUPER_ADMIN_CONF, b"clusters:\n- clus")], &[]);
     let cluster = cluster();
     let state = observe(&cluster, &cluster.primary().unwrap(), &machine, &never()).await;
-    assert_eq!(state, KubernetesState::Silent);
+    assert_eq!(state, KubernetesState::Unreachable);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use flotilla_engine::port::BootstrapError;
+use flotilla_core::BootstrapError;
 use futures::future::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use kube::api::{ListParams, WatchEvent, WatchParams};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flotilla_engine::cluster::Cluster;
-use flotilla_engine::port::{BootstrapError, Machine};
+use flotilla_core::cluster::Cluster;
+use flotilla_core::{BootstrapError, Machine};
 use flotilla_spec::WantedPower;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
 
-use crate::host::Cancel;
 use crate::process::Process;
+use flotilla_core::Cancel;
 
 mod unfinished;
 

@@ -8,19 +8,26 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use flotilla_core::cancel::{Cancel, OnCancel};
 use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, chdir, chroot, getpid, getppid, kill_process_group,
     set_parent_process_death_signal, waitid,
 };
 
-use super::cancel::{Attached, Cancel};
 use super::lines::Tail;
 use super::{Command, CommandError};
 use crate::process::Process;
 
 /// How long a program that was killed may take to end before it is left alone.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks every process of the group to end. As long as a child is not waited for, the kernel gives its number to nobody else:
+/// so a signal sent before the guard of [`Cancel::on_cancel`] is dropped meets the child or its zombie, never a stranger.
+fn terminate(group: Pid) {
+    // It can fail only because the child has changed its identity or is a zombie: nothing to do about either.
+    let _ = kill_process_group(group, Signal::TERM);
+}
 
 /// A child that is waited for in the thread that started it; dropped too early, it is killed.
 #[derive(Debug)]
@@ -29,7 +36,7 @@ pub(super) struct Running {
     program: String,
     argv: String,
     cancel: Option<Cancel>,
-    attached: Option<Attached>,
+    attached: Option<OnCancel>,
     reaped: bool,
     since: Instant,
 }
@@ -65,7 +72,8 @@ impl Running {
                 CommandError::Start { program: started(), source }
             }
         })?;
-        let attached = spec.cancel.as_ref().map(|cancel| cancel.attach(pid_of(&child)));
+        let group = pid_of(&child);
+        let attached = spec.cancel.as_ref().map(|cancel| cancel.on_cancel(move || terminate(group)));
         let argv = spec.shown_argv();
         tracing::trace!("started `{argv}`");
         let since = Instant::now();

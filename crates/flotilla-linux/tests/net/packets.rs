@@ -59,15 +59,15 @@ fn a_node_leaves_through_a_host_that_drops_by_the_host_s_address() {
         sysctl::set("net/ipv4/ip_forward", "1").unwrap();
         let node = node_on_bridge(&host, "a", net("10.89.0.1/24"), net("10.89.0.2/24"));
         let world = node_on_bridge(&host, "b", net("192.0.2.1/24"), net("192.0.2.2/24"));
-        let (speaker, listener) = (node.socket("0.0.0.0:0"), world.socket("192.0.2.2:4000"));
-        let speak = || speaker.send_to(b"hello", "192.0.2.2:4000").unwrap();
+        let (via, listener) = (node.socket("0.0.0.0:0"), world.socket("192.0.2.2:4000"));
+        let speak = || via.send_to(b"hello", "192.0.2.2:4000").unwrap();
 
         speak();
         assert_eq!(sender(&listener).ip(), Ipv4Addr::new(10, 89, 0, 2));
         nft.apply(&host_table(&rules(None))).unwrap();
         // A connection keeps the translation it began with, so another one is needed to see the new rules.
-        let speaker = node.socket("0.0.0.0:0");
-        let speak = || speaker.send_to(b"hello", "192.0.2.2:4000").unwrap();
+        let via = node.socket("0.0.0.0:0");
+        let speak = || via.send_to(b"hello", "192.0.2.2:4000").unwrap();
         speak();
         assert_eq!(sender(&listener).ip(), Ipv4Addr::new(192, 0, 2, 1));
 
@@ -79,7 +79,7 @@ fn a_node_leaves_through_a_host_that_drops_by_the_host_s_address() {
         speak();
         let from = sender(&listener);
         listener.send_to(b"hello", from).unwrap();
-        assert_eq!(sender(&speaker).ip(), Ipv4Addr::new(192, 0, 2, 2));
+        assert_eq!(sender(&via).ip(), Ipv4Addr::new(192, 0, 2, 2));
         nft.remove_tagged("flotilla/a", "fl-a").unwrap();
         speak();
         assert!(hears_nothing(&listener));

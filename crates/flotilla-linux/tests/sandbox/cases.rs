@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use flotilla_linux::host::{Cancel, Command, CommandError};
+use flotilla_core::Cancel;
+use flotilla_linux::host::{Command, CommandError};
 use flotilla_linux::sandbox::{self, Bind, EXIT_NOT_MADE, STAGE_OUTER, Spec};
 
 use crate::support::{self, Fixture, HELPER_PROGRAM, MARKER};

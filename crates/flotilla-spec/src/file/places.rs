@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reader::{Fields, Reader};
 use super::tree::{Tree, Value};
-use crate::error::{Place, Wish};
+use crate::error::{Place, Requirement};
 use crate::{NodeName, RangeUse, SpecError};
 
 /// Whose key it is.
@@ -93,10 +93,10 @@ impl Places {
             SpecError::PortTwice { node, port, .. } | SpecError::PortTaken { node, port, .. } => {
                 self.of_node(node, "ports", Some(&port.to_string()))
             }
-            SpecError::Unmet { wish: Wish { node: Some(node), key, item }, .. } => {
+            SpecError::Unmet { requirement: Requirement { node: Some(node), key, item }, .. } => {
                 self.of_node(node, key, item.as_deref())
             }
-            SpecError::Unmet { wish: Wish { node: None, key, .. }, .. } => of_cluster(key),
+            SpecError::Unmet { requirement: Requirement { node: None, key, .. }, .. } => of_cluster(key),
             SpecError::Overlap { usage, other_usage, .. } => {
                 of_cluster(of_network(*usage)).or_else(|| of_cluster(of_network(*other_usage)))
             }

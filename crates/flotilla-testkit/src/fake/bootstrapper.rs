@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flotilla_engine::event::Outcome;
-use flotilla_engine::port::{
+use flotilla_core::event::Outcome;
+use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition, Drain,
     ExecError, KubernetesState, Machine, Member, Membership, Power,
 };
-use flotilla_engine::{Cluster, Node};
+use flotilla_core::{Cluster, Node};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 
 use super::Calls;
@@ -113,9 +113,9 @@ impl FakeBootstrapper {
     /// What is seen from outside.
     async fn state(&self, machine: &dyn Machine) -> KubernetesState {
         if self.silent.load(Ordering::Relaxed) {
-            return KubernetesState::Silent;
+            return KubernetesState::Unreachable;
         }
-        state(machine).await.unwrap_or(KubernetesState::Silent)
+        state(machine).await.unwrap_or(KubernetesState::Unreachable)
     }
 
     fn etcd(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Vec<Member>>> {
@@ -144,8 +144,8 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, ExecError> {
     Ok(match () {
         () if has(PAUSED).await? => KubernetesState::Paused,
         () if has(SERVES).await? || has(COMPLETE).await? => KubernetesState::Complete,
-        () if has(API).await? => KubernetesState::Partial,
-        () => KubernetesState::Silent,
+        () if has(API).await? => KubernetesState::Incomplete,
+        () => KubernetesState::Unreachable,
     })
 }
 
@@ -167,16 +167,18 @@ fn in_node(action: &'static str, machine: &dyn Machine) -> impl FnOnce(ExecError
 impl Bootstrapper for FakeBootstrapper {
     /// A fault here is an API that could not be asked.
     async fn observe(&self, _: &Cluster, _: &Node, machine: &dyn Machine) -> KubernetesState {
-        let Ok(call) = self.calls.begin("observe".to_owned()).await else { return KubernetesState::Silent };
+        let Ok(call) = self.calls.begin("observe".to_owned()).await else {
+            return KubernetesState::Unreachable;
+        };
         let seen = self.state(machine).await;
-        call.end().map_or(KubernetesState::Silent, |()| seen)
+        call.end().map_or(KubernetesState::Unreachable, |()| seen)
     }
 
     async fn answers(&self, _: &Cluster, machine: &dyn Machine, _: Duration) -> Result<bool, BootstrapError> {
         let call = self.calls.begin("answers".to_owned()).await?;
         let seen = self.state(machine).await;
         call.end()?;
-        Ok(matches!(seen, KubernetesState::Partial | KubernetesState::Complete))
+        Ok(matches!(seen, KubernetesState::Incomplete | KubernetesState::Complete))
     }
 
     async fn start_api(
@@ -205,7 +207,7 @@ impl Bootstrapper for FakeBootstrapper {
         machine: &dyn Machine,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("complete {}", node.spec.name)).await?;
-        if state(machine).await.unwrap_or(KubernetesState::Silent) == KubernetesState::Silent {
+        if state(machine).await.unwrap_or(KubernetesState::Unreachable) == KubernetesState::Unreachable {
             return Err(timed_out("the API's first answer"));
         }
         let outcome = mark(machine, COMPLETE).await?;
@@ -237,7 +239,7 @@ impl Bootstrapper for FakeBootstrapper {
         primary: &dyn Machine,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("join {}", node.spec.name)).await?;
-        if state(primary).await.unwrap_or(KubernetesState::Silent) != KubernetesState::Complete {
+        if state(primary).await.unwrap_or(KubernetesState::Unreachable) != KubernetesState::Complete {
             return Err(timed_out("the API's answer to a node that joins"));
         }
         if self.is_cut_off(primary.name().as_ref()) {
@@ -261,13 +263,13 @@ impl Bootstrapper for FakeBootstrapper {
         cluster: &Cluster,
         node: &Node,
         machine: Option<&dyn Machine>,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        let call = self.calls.begin(format!("leave {} by {}", node.spec.name, speaker.name())).await?;
-        if state(speaker).await.unwrap_or(KubernetesState::Silent) == KubernetesState::Silent {
+        let call = self.calls.begin(format!("leave {} by {}", node.spec.name, via.name())).await?;
+        if state(via).await.unwrap_or(KubernetesState::Unreachable) == KubernetesState::Unreachable {
             return Err(timed_out("the API's answer to a node that leaves"));
         }
-        if self.is_cut_off(speaker.name().as_ref()) {
+        if self.is_cut_off(via.name().as_ref()) {
             return Err(timed_out("etcd's answer by a node that is cut off"));
         }
         if let Some(members) = self.etcd().get_mut(cluster.name()) {
@@ -283,25 +285,25 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(call.end()?)
     }
 
-    async fn members(&self, cluster: &Cluster, speaker: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
+    async fn members(&self, cluster: &Cluster, via: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
         let call = self.calls.begin("members".to_owned()).await?;
         let mut members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
-        let speaker = speaker.name().as_ref();
-        for member in members.iter_mut().filter(|member| member.name != speaker) {
-            let is_heard = !self.is_cut_off(speaker) && !self.is_cut_off(&member.name);
+        let via = via.name().as_ref();
+        for member in members.iter_mut().filter(|member| member.name != via) {
+            let is_heard = !self.is_cut_off(via) && !self.is_cut_off(&member.name);
             (member.answers, member.up) = (member.answers && is_heard, member.up && is_heard);
         }
         call.end()?;
         Ok(members)
     }
 
-    async fn expel(
+    async fn remove_member(
         &self,
         cluster: &Cluster,
         stranger: &Member,
-        speaker: &dyn Machine,
+        via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
-        let call = self.calls.begin(format!("expel {} by {}", stranger.name, speaker.name())).await?;
+        let call = self.calls.begin(format!("remove-member {} by {}", stranger.name, via.name())).await?;
         if let Some(members) = self.etcd().get_mut(cluster.name()) {
             members.retain(|member| member.id != stranger.id);
         }
@@ -327,11 +329,11 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(self.calls.begin(format!("drain {node}")).await?.end()?)
     }
 
-    async fn admit(&self, _: &Cluster, node: &NodeName, _: &dyn Machine) -> Result<(), BootstrapError> {
-        Ok(self.calls.begin(format!("admit {node}")).await?.end()?)
+    async fn uncordon(&self, _: &Cluster, node: &NodeName, _: &dyn Machine) -> Result<(), BootstrapError> {
+        Ok(self.calls.begin(format!("uncordon {node}")).await?.end()?)
     }
 
-    async fn relabel(
+    async fn update_labels(
         &self,
         _: &Cluster,
         node: &Node,
@@ -340,13 +342,18 @@ impl Bootstrapper for FakeBootstrapper {
     ) -> Result<Changed, BootstrapError> {
         let NodeSpec { name, labels, taints, .. } = &node.spec;
         let taints: Vec<_> = taints.iter().map(ToString::to_string).collect();
-        let call = self.calls.begin(format!("relabel {name} {labels} {}", taints.join(","))).await?;
+        let call = self.calls.begin(format!("update-labels {name} {labels} {}", taints.join(","))).await?;
         call.end()?;
         Ok(Changed::Yes)
     }
 
-    async fn forget(&self, _: &Cluster, node: &NodeName, _: &dyn Machine) -> Result<(), BootstrapError> {
-        Ok(self.calls.begin(format!("forget {node}")).await?.end()?)
+    async fn remove_from_api(
+        &self,
+        _: &Cluster,
+        node: &NodeName,
+        _: &dyn Machine,
+    ) -> Result<(), BootstrapError> {
+        Ok(self.calls.begin(format!("remove-from-api {node}")).await?.end()?)
     }
 
     async fn wait(
@@ -359,7 +366,7 @@ impl Bootstrapper for FakeBootstrapper {
     ) -> Result<(), BootstrapError> {
         let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
         let call = self.calls.begin(format!("wait {}", names.join(","))).await?;
-        if state(machine).await.unwrap_or(KubernetesState::Silent) != KubernetesState::Complete {
+        if state(machine).await.unwrap_or(KubernetesState::Unreachable) != KubernetesState::Complete {
             return Err(timed_out("all that was waited for"));
         }
         Ok(call.end()?)

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_engine::port::{BootstrapError, DriverError, ExecError};
-use flotilla_engine::{Code, EngineError};
+use flotilla_core::{BootstrapError, Code, DriverError, ExecError, KubeconfigError};
 use tokio::sync::watch;
 
 /// Every call, in order, and which of them fail or take long. Clones are handles on the same log.
@@ -160,9 +159,9 @@ impl From<Fault> for BootstrapError {
     }
 }
 
-impl From<Fault> for EngineError {
+impl From<Fault> for KubeconfigError {
     fn from(fault: Fault) -> Self {
-        Self::Kubeconfig { source: Box::new(fault) }
+        Self::Personal { source: Box::new(fault) }
     }
 }
 

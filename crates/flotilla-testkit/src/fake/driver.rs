@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_engine::Cluster;
-use flotilla_engine::port::{
-    Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Subnet,
-};
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Subnet};
 use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
 use ipnet::Ipv4Net;
 
@@ -41,7 +39,7 @@ impl Network {
     fn of(cluster: &Cluster) -> Self {
         let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
         let ports = nodes.flat_map(|node| node.ports.iter().map(|port| (node.name.clone(), *port)));
-        Self { range: cluster.handed_out.subnet, ports: ports.collect() }
+        Self { range: cluster.allocations.subnet, ports: ports.collect() }
     }
 }
 
@@ -75,7 +73,7 @@ impl FakeDriver {
     /// Takes something of what the machine was given.
     pub fn damage(&self, cluster: &ClusterName, node: &NodeName) {
         if let Some(machine) = self.host().machines.get_mut(&(cluster.clone(), node.clone())) {
-            machine.state.whole = false;
+            machine.state.intact = false;
         }
     }
 
@@ -99,7 +97,7 @@ impl Host {
     fn power_off(&mut self, key: &(ClusterName, NodeName)) -> Changed {
         match self.machines.get_mut(key) {
             Some(machine) if machine.state.power == Power::On => {
-                machine.state = MachineState { power: Power::Off, whole: false };
+                machine.state = MachineState { power: Power::Off, intact: false };
                 machine.lose_memory();
                 Changed::Yes
             }
@@ -114,7 +112,7 @@ impl Driver for FakeDriver {
         Vec::new()
     }
 
-    async fn examine_for(&self, _: &Cluster) -> Result<Vec<Refusal>, DriverError> {
+    async fn check(&self, _: &Cluster) -> Result<Vec<Refusal>, DriverError> {
         Ok(Vec::new())
     }
 
@@ -180,7 +178,7 @@ impl Driver for FakeDriver {
                 .machines
                 .entry((cluster.name().clone(), node.clone()))
                 .or_insert_with(|| FakeMachine::named(node.clone(), &self.script));
-            machine.state = MachineState { power: Power::On, whole: true };
+            machine.state = MachineState { power: Power::On, intact: true };
             let machine = machine.clone();
             host.known.insert((cluster.name().clone(), node.clone()), nodes_of(cluster));
             machine

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flotilla_engine::EngineError;
-use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig, Unpublished};
+use flotilla_core::KubeconfigError;
+use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigRemoval};
 use flotilla_spec::ClusterName;
 
 use super::Calls;
@@ -52,7 +52,7 @@ impl FakeKubeconfig {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, line: &str, edit: impl FnOnce(&mut File)) -> Result<Changed, EngineError> {
+    fn change(&self, line: &str, edit: impl FnOnce(&mut File)) -> Result<Changed, KubeconfigError> {
         let call = self.calls.begin_now(line.to_owned())?;
         self.readable()?;
         let changed = {
@@ -67,9 +67,9 @@ impl FakeKubeconfig {
 }
 
 impl FakeKubeconfig {
-    fn readable(&self) -> Result<(), EngineError> {
+    fn readable(&self) -> Result<(), KubeconfigError> {
         if self.file().broken {
-            Err(EngineError::Kubeconfig { source: "it is broken".into() })
+            Err(KubeconfigError::Personal { source: "it is broken".into() })
         } else {
             Ok(())
         }
@@ -77,22 +77,22 @@ impl FakeKubeconfig {
 }
 
 impl Kubeconfig for FakeKubeconfig {
-    fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
+    fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
         self.calls.begin_now("kubeconfig has".to_owned())?.end()?;
         self.readable()?;
         let file = self.file();
         Ok(file.known.get(name) == Some(access) && file.current.as_ref() == Some(name))
     }
 
-    fn is_current(&self, name: &ClusterName) -> Result<bool, EngineError> {
+    fn is_current(&self, name: &ClusterName) -> Result<bool, KubeconfigError> {
         self.calls.begin_now("kubeconfig is-current".to_owned())?.end()?;
         self.readable()?;
         Ok(self.file().current.as_ref() == Some(name))
     }
 
-    fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, EngineError> {
+    fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, KubeconfigError> {
         if self.file().taken.contains(name) {
-            return Err(EngineError::Kubeconfig { source: format!("somebody else has {name}").into() });
+            return Err(KubeconfigError::Personal { source: format!("somebody else has {name}").into() });
         }
         self.change("kubeconfig put", |file| {
             file.known.insert(name.clone(), access.clone());
@@ -100,18 +100,18 @@ impl Kubeconfig for FakeKubeconfig {
         })
     }
 
-    fn deselect(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        self.change("kubeconfig deselect", |file| {
+    fn unset_context(&self, name: &ClusterName) -> Result<Changed, KubeconfigError> {
+        self.change("kubeconfig unset_context", |file| {
             file.current.take_if(|current| current == name);
         })
     }
 
-    fn remove(&self, name: &ClusterName, _: &[Vec<u8>]) -> Result<Unpublished, EngineError> {
+    fn remove(&self, name: &ClusterName, _: &[Vec<u8>]) -> Result<KubeconfigRemoval, KubeconfigError> {
         let changed = self.change("kubeconfig remove", |file| {
             file.known.remove(name);
             file.current.take_if(|current| current == name);
         })?;
         let left = self.file().taken.contains(name).then(|| format!("somebody else has {name}"));
-        Ok(Unpublished { changed, left })
+        Ok(KubeconfigRemoval { changed, left })
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_engine::port::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
+use flotilla_core::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
 use flotilla_spec::NodeName;
 
 use super::Calls;
@@ -49,7 +49,7 @@ impl FakeMachine {
             script: Mutex::new(script.to_vec()),
             calls: Calls::default(),
         };
-        let state = MachineState { power: Power::On, whole: true };
+        let state = MachineState { power: Power::On, intact: true };
         Self { name, state, inside: Arc::new(inside) }
     }
 
@@ -71,7 +71,7 @@ impl FakeMachine {
     /// The same machine, turned off.
     #[must_use]
     pub fn off(&self) -> Self {
-        Self { state: MachineState { power: Power::Off, whole: false }, ..self.clone() }
+        Self { state: MachineState { power: Power::Off, intact: false }, ..self.clone() }
     }
 
     /// Writes a file, whether the machine is on or off.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_bundle::error::size;
-use flotilla_bundle::{Forecast, Hold, Made, Manifest, Origin, Request, Shelf};
-use flotilla_engine::Event;
+use flotilla_bundle::{BundleStore, Forecast, Hold, Made, Manifest, Origin, Request};
+use flotilla_core::Event;
 use flotilla_spec::{ClusterSpec, KubernetesVersion, NodeName, NodeSpec};
 
 use super::Cx;
@@ -25,9 +25,14 @@ pub(crate) struct Bundles {
 
 /// Tells what building a cluster's bundles takes if they are not there, and asks where somebody can answer. False if the
 /// person does not want it.
-pub(crate) fn agreed(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, yes: bool) -> Result<bool, Failure> {
+pub(crate) fn agreed(
+    cx: &Cx,
+    bundle_store: &BundleStore,
+    spec: &ClusterSpec,
+    yes: bool,
+) -> Result<bool, Failure> {
     let own = spec.nodes.iter().filter_map(|node| own_version(spec, node));
-    let time = announce(cx, shelf, own.chain([&spec.kubernetes_version]))?;
+    let time = announce(cx, bundle_store, own.chain([&spec.kubernetes_version]))?;
     if yes || time < SHORT {
         return Ok(true);
     }
@@ -45,12 +50,12 @@ pub(crate) fn agreed(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, yes: bool) -> R
 /// Tells what building these versions takes if they are not there. Gives the time.
 fn announce<'a>(
     cx: &Cx,
-    shelf: &Shelf,
+    bundle_store: &BundleStore,
     versions: impl Iterator<Item = &'a KubernetesVersion>,
 ) -> Result<Duration, Failure> {
     let mut time = Duration::ZERO;
     for version in versions.collect::<BTreeSet<_>>() {
-        if let Some(forecast) = shelf.forecast(&of_version(version))? {
+        if let Some(forecast) = bundle_store.forecast(&of_version(version))? {
             time += forecast.time;
             cx.screen.reporter().report(Event::Note { text: tell(&forecast) });
         }
@@ -85,36 +90,41 @@ pub(crate) fn remark(made: &Made) -> Option<String> {
 }
 
 /// Finds or builds what a cluster's nodes are made from. Says what others have built, if the cluster is new.
-pub(crate) fn take(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, is_new: bool) -> Result<Bundles, Failure> {
+pub(crate) fn take(
+    cx: &Cx,
+    bundle_store: &BundleStore,
+    spec: &ClusterSpec,
+    is_new: bool,
+) -> Result<Bundles, Failure> {
     let more_follow = spec.nodes.iter().any(|node| own_version(spec, node).is_some());
     let request = Request { keep_cache: more_follow, ..of_version(&spec.kubernetes_version) };
-    let made = shelf.ensure(&request, cx.screen.reporter())?;
+    let made = bundle_store.ensure(&request, cx.screen.reporter())?;
     if let Some(text) = remark(&made).filter(|_| is_new) {
         cx.screen.reporter().report(Event::Note { text });
     }
     let cluster = made.bundle.manifest.digest;
-    let nodes = of_nodes(cx, shelf, spec, &BTreeMap::new())?;
-    let mut held = hold(shelf, &nodes)?;
-    held.push(shelf.hold(&cluster)?);
+    let nodes = of_nodes(cx, bundle_store, spec, &BTreeMap::new())?;
+    let mut held = hold(bundle_store, &nodes)?;
+    held.push(bundle_store.hold(&cluster)?);
     Ok(Bundles { cluster, nodes, _held: held })
 }
 
 /// The same as [`of_nodes`] for a cluster that exists: tells what has to be built for its new nodes.
 pub(crate) fn of_new_nodes(
     cx: &Cx,
-    shelf: &Shelf,
+    bundle_store: &BundleStore,
     spec: &ClusterSpec,
     known: &BTreeMap<NodeName, String>,
 ) -> Result<BTreeMap<NodeName, String>, Failure> {
     let new = spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
-    announce(cx, shelf, new.filter_map(|node| own_version(spec, node)))?;
-    of_nodes(cx, shelf, spec, known)
+    announce(cx, bundle_store, new.filter_map(|node| own_version(spec, node)))?;
+    of_nodes(cx, bundle_store, spec, known)
 }
 
 /// The bundles of nodes that do not have the cluster's, by digest: found, or built. Those that are known stay.
 fn of_nodes(
     cx: &Cx,
-    shelf: &Shelf,
+    bundle_store: &BundleStore,
     spec: &ClusterSpec,
     known: &BTreeMap<NodeName, String>,
 ) -> Result<BTreeMap<NodeName, String>, Failure> {
@@ -123,9 +133,9 @@ fn of_nodes(
         if let Some(digest) = known.get(&node.name) {
             bundles.insert(node.name.clone(), digest.clone());
         } else if let Some(which) = &node.bundle {
-            bundles.insert(node.name.clone(), shelf.find(which)?.manifest.digest);
+            bundles.insert(node.name.clone(), bundle_store.find(which)?.manifest.digest);
         } else if let Some(version) = own_version(spec, node) {
-            let made = shelf.ensure(&of_version(version), cx.screen.reporter())?;
+            let made = bundle_store.ensure(&of_version(version), cx.screen.reporter())?;
             bundles.insert(node.name.clone(), made.bundle.manifest.digest);
         }
     }
@@ -133,9 +143,12 @@ fn of_nodes(
 }
 
 /// Keeps bundles of nodes from being removed until the nodes are made.
-pub(crate) fn hold(shelf: &Shelf, bundles: &BTreeMap<NodeName, String>) -> Result<Vec<Hold>, Failure> {
+pub(crate) fn hold(
+    bundle_store: &BundleStore,
+    bundles: &BTreeMap<NodeName, String>,
+) -> Result<Vec<Hold>, Failure> {
     let digests: BTreeSet<_> = bundles.values().collect();
-    Ok(digests.into_iter().map(|digest| shelf.hold(digest)).collect::<Result<_, _>>()?)
+    Ok(digests.into_iter().map(|digest| bundle_store.hold(digest)).collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn own_version<'a>(spec: &ClusterSpec, node: &'a NodeSpec) -> Option<&'a KubernetesVersion> {

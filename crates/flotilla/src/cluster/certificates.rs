@@ -1,7 +1,7 @@
 //! What people are told of certificates: when they expire, and what to do about it.
 
-use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::{Certificate, Certificates, Finding, Machine, Severity};
+use flotilla_core::explain::profile_flag;
+use flotilla_core::{Certificate, Certificates, Finding, Machine, Severity};
 use flotilla_spec::{ClusterName, NodeName};
 use jiff::Timestamp;
 

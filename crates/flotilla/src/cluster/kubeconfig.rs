@@ -6,11 +6,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use flotilla_engine::EngineError;
-use flotilla_engine::port::{ApiAccess, Changed, Kubeconfig, Unpublished};
+use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigError, KubeconfigRemoval};
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::kubeconfig::{
-    self, Entry, Identity, KubeconfigError, KubeconfigFile, Kubeconfigs, State,
+    self, Entry, Identity, KubeconfigError as FileError, KubeconfigFile, Kubeconfigs, State,
 };
 use flotilla_spec::ClusterName;
 
@@ -39,19 +38,19 @@ impl PersonalKubeconfig {
     }
 
     /// What the person's files have of the cluster.
-    pub(crate) fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, EngineError> {
+    pub(crate) fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, KubeconfigError> {
         let entry = entry(name, access);
         self.files().state(&entry, &self.known(&entry)).map_err(failed)
     }
 
     /// Whether they lead to the cluster, with the credentials of whichever control plane.
-    pub(crate) fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
+    pub(crate) fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
         let entry = entry(name, access);
         self.files().leads_to(&entry, &self.known(&entry)).map_err(failed)
     }
 
     /// Why the cluster cannot be put into them: somebody else has its name there, or a file cannot be read.
-    pub(crate) fn refusal(&self, name: &ClusterName) -> Option<KubeconfigError> {
+    pub(crate) fn refusal(&self, name: &ClusterName) -> Option<FileError> {
         let known: Vec<_> = self.written(name).into_iter().collect();
         self.files().taken(name.as_ref(), &known).unwrap_or_else(Some)
     }
@@ -77,9 +76,9 @@ impl PersonalKubeconfig {
     }
 
     /// Ours alone: a damaged one is written again.
-    fn put_own(&self, name: &ClusterName, entry: &Entry) -> Result<Changed, EngineError> {
+    fn put_own(&self, name: &ClusterName, entry: &Entry) -> Result<Changed, KubeconfigError> {
         let own = self.own(name);
-        let io = |source| EngineError::Io { action: "write", path: self.own_path(name), source };
+        let io = |source| KubeconfigError::Own { action: "write", path: self.own_path(name), source };
         if own.state(entry).is_err() {
             std::fs::remove_file(own.path()).map_err(io)?;
         }
@@ -88,18 +87,18 @@ impl PersonalKubeconfig {
 }
 
 impl Kubeconfig for PersonalKubeconfig {
-    fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, EngineError> {
+    fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
         let same = State::Same { current: true };
         let own = self.own(name).state(&entry(name, access));
         Ok(own.is_ok_and(|own| own == same) && self.state(name, access)? == same)
     }
 
-    fn is_current(&self, name: &ClusterName) -> Result<bool, EngineError> {
+    fn is_current(&self, name: &ClusterName) -> Result<bool, KubeconfigError> {
         let known: Vec<_> = self.written(name).into_iter().collect();
         self.files().is_current(name.as_ref(), &known).map_err(failed)
     }
 
-    fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, EngineError> {
+    fn put(&self, name: &ClusterName, access: &ApiAccess) -> Result<Changed, KubeconfigError> {
         let entry = entry(name, access);
         // First, and ours in any case: killed in between, what the cluster was before is still known.
         let put = self.files().put(&entry, &self.known(&entry)).map(changed).map_err(failed);
@@ -107,18 +106,22 @@ impl Kubeconfig for PersonalKubeconfig {
         Ok(put?.or(own))
     }
 
-    fn deselect(&self, name: &ClusterName) -> Result<Changed, EngineError> {
+    fn unset_context(&self, name: &ClusterName) -> Result<Changed, KubeconfigError> {
         let known: Vec<_> = self.written(name).into_iter().collect();
-        self.files().deselect(name.as_ref(), &known).map(changed).map_err(failed)
+        self.files().unset_context(name.as_ref(), &known).map(changed).map_err(failed)
     }
 
-    fn remove(&self, name: &ClusterName, authorities: &[Vec<u8>]) -> Result<Unpublished, EngineError> {
+    fn remove(
+        &self,
+        name: &ClusterName,
+        authorities: &[Vec<u8>],
+    ) -> Result<KubeconfigRemoval, KubeconfigError> {
         let of_machines = authorities.iter().cloned().map(Identity::of_authority);
         let known: Vec<_> = self.written(name).into_iter().chain(of_machines).collect();
         let files = self.files();
         let changed = changed(files.remove(name.as_ref(), &known).map_err(failed)?);
         let left = files.taken(name.as_ref(), &known).map_err(failed)?;
-        Ok(Unpublished { changed, left: left.map(|left| left.to_string()) })
+        Ok(KubeconfigRemoval { changed, left: left.map(|left| left.to_string()) })
     }
 }
 
@@ -140,6 +143,6 @@ fn changed(changed: kubeconfig::Changed) -> Changed {
     }
 }
 
-fn failed(error: KubeconfigError) -> EngineError {
-    EngineError::Kubeconfig { source: Box::new(error) }
+fn failed(error: FileError) -> KubeconfigError {
+    KubeconfigError::Personal { source: Box::new(error) }
 }

@@ -1,11 +1,12 @@
 //! What must be settled with the host before nodes are wanted: what they are made from, that their names and ports are
 //! free.
 
-use flotilla_bundle::{BundleError, Hold, Prospect, Shelf};
-use flotilla_engine::port::{Finding, Refusal, Severity};
-use flotilla_engine::{Cluster, Code, EngineError, Event, Explain};
+use flotilla_bundle::{BundleError, BundleStore, Hold, Prospect};
+use flotilla_core::{Cluster, Code, Event, Explain};
+use flotilla_core::{Finding, Refusal, Severity};
+use flotilla_engine::EngineError;
 use flotilla_kubeadm::kubeconfig::KubeconfigError;
-use flotilla_spec::error::{SpecError, Wish};
+use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
 use super::bundles::{self, of_version, own_version};
@@ -16,50 +17,53 @@ use crate::failure::Failure;
 /// gives until the nodes are made: their bundles.
 pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, Failure> {
     ranges::check(cx, cluster, false)?;
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    check(cx, &shelf, cluster)?;
-    let known = cluster.handed_out.bundles.clone();
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    check(cx, &bundle_store, cluster)?;
+    let known = cluster.allocations.bundles.clone();
     // A node that was asked for is worth a build: there is nothing to ask.
-    cluster.handed_out.bundles = bundles::of_new_nodes(cx, &shelf, &cluster.spec, &known)?;
-    let held = bundles::hold(&shelf, &cluster.handed_out.bundles)?;
+    cluster.allocations.bundles = bundles::of_new_nodes(cx, &bundle_store, &cluster.spec, &known)?;
+    let held = bundles::hold(&bundle_store, &cluster.allocations.bundles)?;
     // Nobody takes the names and ports between our look and our note.
-    let _alone = cx.store.hand_out_alone()?;
+    let _alone = cx.store.allocation_lock()?;
     refuse(host_problems(cx, cluster)?, None)?;
     cx.store.save(cluster)?;
     Ok(held)
 }
 
 /// Refuses what nodes want and cannot have. Changes nothing.
-pub(crate) fn check(cx: &Cx, shelf: &Shelf, cluster: &Cluster) -> Result<(), Failure> {
-    let known = &cluster.handed_out.bundles;
+pub(crate) fn check(cx: &Cx, bundle_store: &BundleStore, cluster: &Cluster) -> Result<(), Failure> {
+    let known = &cluster.allocations.bundles;
     let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
-    let mut problems = bundle_problems(shelf, &cluster.spec, new)?;
+    let mut problems = bundle_problems(bundle_store, &cluster.spec, new)?;
     problems.extend(host_problems(cx, cluster)?);
     refuse(problems, None)
 }
 
 /// Why the whole cluster cannot have its version; none if it can.
-pub(crate) fn version_problem(shelf: &Shelf, spec: &ClusterSpec) -> Result<Option<SpecError>, Failure> {
-    let checked = shelf.check(&of_version(&spec.kubernetes_version));
+pub(crate) fn version_problem(
+    bundle_store: &BundleStore,
+    spec: &ClusterSpec,
+) -> Result<Option<SpecError>, Failure> {
+    let checked = bundle_store.check(&of_version(&spec.kubernetes_version));
     Ok(refused_by_shelf(checked, None, "kubernetesVersion")?.err())
 }
 
 /// Which of these nodes cannot be made from what they name: a version that cannot be built, a bundle that is not there or
 /// does not fit the cluster.
 pub(crate) fn bundle_problems<'a>(
-    shelf: &Shelf,
+    bundle_store: &BundleStore,
     spec: &ClusterSpec,
     nodes: impl Iterator<Item = &'a NodeSpec>,
 ) -> Result<Vec<SpecError>, Failure> {
     let mut problems = Vec::new();
     for node in nodes {
         if let Some(which) = &node.bundle {
-            match refused_by_shelf(shelf.find(which), Some(&node.name), "bundle")? {
+            match refused_by_shelf(bundle_store.find(which), Some(&node.name), "bundle")? {
                 Ok(bundle) => problems.extend(spec.skew(node, &bundle.manifest.kubernetes.parse()?)),
                 Err(problem) => problems.push(problem),
             }
         } else if let Some(version) = own_version(spec, node) {
-            let checked = shelf.check(&of_version(version));
+            let checked = bundle_store.check(&of_version(version));
             problems.extend(refused_by_shelf(checked, Some(&node.name), "kubernetesVersion")?.err());
         }
     }
@@ -67,9 +71,9 @@ pub(crate) fn bundle_problems<'a>(
 }
 
 /// Whether there is a bundle of a version, or one can be built.
-pub(crate) fn bundle_finding(shelf: &Shelf, version: &KubernetesVersion) -> Finding {
+pub(crate) fn bundle_finding(bundle_store: &BundleStore, version: &KubernetesVersion) -> Finding {
     const CODE: &str = "BUNDLE_NO_SOURCE";
-    let (severity, text, cure, exit_status) = match shelf.prospect(&of_version(version)) {
+    let (severity, text, cure, exit_status) = match bundle_store.prospect(&of_version(version)) {
         Ok(Prospect::Found) => {
             (Severity::Good, format!("bundle: that of {version} is there"), String::new(), 0)
         }
@@ -85,7 +89,7 @@ pub(crate) fn bundle_finding(shelf: &Shelf, version: &KubernetesVersion) -> Find
     Finding { code: CODE, exit_status, severity, text, cure }
 }
 
-/// What a shelf has against a wish is one of many problems; what is wrong with the shelf itself is a failure.
+/// What a bundle store has against a requirement is one of many problems; what is wrong with the bundle store itself is a failure.
 fn refused_by_shelf<T>(
     answer: Result<T, BundleError>,
     node: Option<&NodeName>,
@@ -99,9 +103,9 @@ fn refused_by_shelf<T>(
         Err(other) => return Err(other.into()),
     };
     let Code { name, exit_status } = error.code();
-    let wish = Wish { node: node.cloned(), key, item: None };
+    let requirement = Requirement { node: node.cloned(), key, item: None };
     let (why, cure) = (error.to_string(), error.hints().join("; "));
-    Ok(Err(SpecError::Unmet { wish, why, cure, code: (name, exit_status) }))
+    Ok(Err(SpecError::Unmet { requirement, why, cure, code: (name, exit_status) }))
 }
 
 /// What nodes want and others have: machines of these names, these ports of the host; and what they want of the host and
@@ -124,20 +128,20 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
             }));
         }
     }
-    let refused = cx.wait(cx.engine().driver.examine_for(cluster)).map_err(EngineError::from)?;
-    let is_known = |wish: &Wish| {
+    let refused = cx.wait(cx.engine().driver.check(cluster)).map_err(EngineError::from)?;
+    let is_known = |requirement: &Requirement| {
         let is_it = |node: &NodeName, port: &HostPort| {
-            wish.node.as_ref() == Some(node) && wish.item == Some(port.to_string())
+            requirement.node.as_ref() == Some(node) && requirement.item == Some(port.to_string())
         };
         problems
             .iter()
             .any(|known| matches!(known, SpecError::PortTaken { node, port, .. } if is_it(node, port)))
     };
     // A port that another cluster has is in its spec and in its rules: it is told once.
-    let new: Vec<_> = refused.into_iter().filter(|refusal| !is_known(&refusal.wish)).collect();
-    problems.extend(new.into_iter().map(|Refusal { wish, finding }| {
+    let new: Vec<_> = refused.into_iter().filter(|refusal| !is_known(&refusal.requirement)).collect();
+    problems.extend(new.into_iter().map(|Refusal { requirement, finding }| {
         let code = (finding.code, finding.exit_status);
-        SpecError::Unmet { wish, why: finding.text, cure: finding.cure, code }
+        SpecError::Unmet { requirement, why: finding.text, cure: finding.cure, code }
     }));
     Ok(problems)
 }
@@ -148,7 +152,7 @@ pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
     let KubeconfigError::Taken { path, what, name } = cx.kubeconfig().refusal(&cx.name)? else { return None };
     let file = path.display();
     Some(SpecError::Unmet {
-        wish: Wish { node: None, key: "name", item: None },
+        requirement: Requirement { node: None, key: "name", item: None },
         why: format!("the name {name} is taken: {file} has a {what} {name} already"),
         cure: format!(
             "choose another name with -p, rename cluster, user and context {name} in {file}, or set KUBECONFIG to \

@@ -1,9 +1,10 @@
 //! Whether a cluster that exists can still have its address ranges: since it was made, the host may have got other
 //! networks, of a VPN for instance.
 
-use flotilla_engine::port::{Power, Subnet};
-use flotilla_engine::{Cluster, EngineError, Event};
-use flotilla_spec::error::{SpecError, Wish};
+use flotilla_core::{Cluster, Event};
+use flotilla_core::{Power, Subnet};
+use flotilla_engine::EngineError;
+use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::network::RangeUse;
 
 use super::Cx;
@@ -31,8 +32,8 @@ pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), Failu
         return Ok(());
     }
     let problems = fatal.into_iter().map(|Collision { key, text, cure, .. }| {
-        let wish = Wish { node: None, key, item: None };
-        SpecError::Unmet { wish, why: text, cure, code: CODE }
+        let requirement = Requirement { node: None, key, item: None };
+        SpecError::Unmet { requirement, why: text, cure, code: CODE }
     });
     Err(EngineError::Spec(problems.collect()).into())
 }
@@ -49,8 +50,8 @@ struct Collision {
 
 fn collisions(cluster: &Cluster, others: &[Subnet]) -> Vec<Collision> {
     let ranges = [
-        (RangeUse::Nodes, "subnet", cluster.handed_out.subnet),
-        (RangeUse::Pods, "podSubnet", cluster.handed_out.pod_subnet),
+        (RangeUse::Nodes, "subnet", cluster.allocations.subnet),
+        (RangeUse::Pods, "podSubnet", cluster.allocations.pod_subnet),
         (RangeUse::Services, "serviceSubnet", cluster.spec.network.service_subnet),
     ];
     let mut found = Vec::new();

@@ -4,10 +4,11 @@ mod control_plane;
 
 use std::collections::BTreeSet;
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
+use flotilla_core::{Changed, Drain};
+use flotilla_core::{Cluster, Event};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::Resize;
-use flotilla_engine::port::{Changed, Drain};
-use flotilla_engine::{Cluster, EngineError, Event};
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
 
@@ -43,7 +44,7 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
     if !plan.changes.is_empty() && !agreed(&cx, args.yes, &plan)? {
         return Ok(());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
     let changed = change(&cx, &mut cluster, &plan, drain, None)?;
     tell(&cx, args, &plan, changed);
@@ -67,7 +68,7 @@ fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
 
 /// Refuses what cannot be done to that cluster as it is now. Changes nothing.
 pub(crate) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
-    if !plan.runs() && plan.changes.iter().any(Change::relabels) {
+    if !plan.runs() && plan.changes.iter().any(Change::updates_labels) {
         return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
     }
     control_plane::check(cx, &merged(cluster, plan)?, plan, force)
@@ -111,8 +112,9 @@ pub(crate) fn change(
     // Once more: while a person thought, a node may have died.
     check(cx, cluster, plan, drain.force)?;
     let mut next = merged(cluster, plan)?;
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    next.handed_out.bundles = bundles::of_new_nodes(cx, &shelf, &next.spec, &next.handed_out.bundles)?;
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    next.allocations.bundles =
+        bundles::of_new_nodes(cx, &bundle_store, &next.spec, &next.allocations.bundles)?;
     if only.is_none() {
         cx.wait(engine.finish_stop(cluster))?;
     }
@@ -134,12 +136,12 @@ pub(crate) fn change(
         }
     } else if plan.runs() {
         changed = changed.or(cx.wait(engine.start_staying(cluster, &gone, &wait))?);
-        cluster.handed_out.adding.clear();
+        cluster.allocations.adding.clear();
     }
-    if plan.changes.iter().any(Change::relabels)
+    if plan.changes.iter().any(Change::updates_labels)
         || cluster.spec.taint_control_planes != plan.wanted.taint_control_planes
     {
-        changed = changed.or(relabel(cx, cluster, &plan.wanted)?);
+        changed = changed.or(update_labels(cx, cluster, &plan.wanted)?);
     }
     if plan.changes.iter().any(Change::forwards) {
         changed = changed.or(cx.wait(engine.driver.ensure_routes(cluster)).map_err(EngineError::from)?);
@@ -169,7 +171,7 @@ pub(crate) fn change(
 
 /// Gives nodes their new labels and taints: in the cluster first, so that a killed command still finds them to be
 /// changed.
-fn relabel(cx: &Cx, cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<Changed, Failure> {
+fn update_labels(cx: &Cx, cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<Changed, Failure> {
     let before = cluster.spec.clone();
     for node in &mut cluster.spec.nodes {
         if let Some(wanted) = wanted.nodes.iter().find(|wanted| wanted.name == node.name) {
@@ -178,7 +180,7 @@ fn relabel(cx: &Cx, cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<Chang
         }
     }
     cluster.spec.taint_control_planes = wanted.taint_control_planes;
-    let changed = cx.wait(cx.engine().relabel(cluster, &before))?;
+    let changed = cx.wait(cx.engine().update_labels(cluster, &before))?;
     cx.store.save(cluster)?;
     Ok(changed)
 }
@@ -191,7 +193,7 @@ fn removed(change: &Change) -> Option<&NodeName> {
 }
 
 /// The cluster with the wanted nodes in it. Those that go stay in it until they are gone, and so do labels and taints of
-/// those that stay (see [`relabel`]), and sizes and mounts of those that must be off for new ones (see [`Resize`]).
+/// those that stay (see [`update_labels`]), and sizes and mounts of those that must be off for new ones (see [`Resize`]).
 fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, Failure> {
     let mut cluster = cluster.clone();
     let restarts = |node: &NodeSpec| plan.changes.iter().any(|change| change.restarts() == Some(&node.name));
@@ -206,13 +208,13 @@ fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, Failure> {
                 }
                 *known = next;
                 // A file that has a node wants to keep it.
-                cluster.handed_out.leaving.remove(&node.name);
+                cluster.allocations.leaving.remove(&node.name);
             }
             None => cluster.spec.nodes.push(node.clone()),
         }
     }
     cluster.spec.node_defaults.clone_from(&plan.wanted.node_defaults);
-    cluster.hand_out()?;
+    cluster.allocate()?;
     Ok(cluster)
 }
 

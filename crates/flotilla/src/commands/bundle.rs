@@ -9,8 +9,8 @@ mod remove;
 mod show;
 mod verify;
 
-use flotilla_bundle::{Bundle, Shelf};
-use flotilla_linux::host::Cancel;
+use flotilla_bundle::{Bundle, BundleStore};
+use flotilla_core::Cancel;
 use serde_json::{Value, json};
 
 use crate::args::BundleCommand;
@@ -27,16 +27,16 @@ pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure
             flotilla_bundle::BundleError::Io { action: "handle", path: "signals".into(), source }
         })?,
     }
-    let shelf = Shelf::open(screen.settings().home.clone(), cancel)?;
+    let bundle_store = BundleStore::open(screen.settings().home.clone(), cancel)?;
     match command {
-        BundleCommand::Build(args) => build::run(&shelf, args, screen),
-        BundleCommand::List(_) => list::run(&shelf, screen),
-        BundleCommand::Show(args) => show::run(&shelf, &args, screen),
-        BundleCommand::Verify(args) => verify::run(&shelf, &args, screen),
-        BundleCommand::Clean(_) => clean::run(&shelf, screen),
-        BundleCommand::Remove(args) => remove::run(&shelf, &args, screen),
-        BundleCommand::Export(args) => export::run(&shelf, &args, screen),
-        BundleCommand::Import(args) => import::run(&shelf, &args, screen),
+        BundleCommand::Build(args) => build::run(&bundle_store, args, screen),
+        BundleCommand::List(_) => list::run(&bundle_store, screen),
+        BundleCommand::Show(args) => show::run(&bundle_store, &args, screen),
+        BundleCommand::Verify(args) => verify::run(&bundle_store, &args, screen),
+        BundleCommand::Clean(_) => clean::run(&bundle_store, screen),
+        BundleCommand::Remove(args) => remove::run(&bundle_store, &args, screen),
+        BundleCommand::Export(args) => export::run(&bundle_store, &args, screen),
+        BundleCommand::Import(args) => import::run(&bundle_store, &args, screen),
     }
 }
 

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
 
-use flotilla_engine::{EngineError, Event};
+use flotilla_core::Event;
+use flotilla_engine::EngineError;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::json;
 
@@ -44,7 +45,7 @@ fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), Failure> {
         return from_standard_input(cx, &target);
     }
     let source = End::open(cx, &cluster, from)?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let kind = cx.wait(source.look())?;
     let target = target.inside_if_folder(cx, source.name().as_deref())?;
     let files = match kind {
@@ -89,7 +90,7 @@ fn from_standard_input(cx: &Cx, target: &End) -> Result<(), Failure> {
     io::copy(&mut io::stdin().lock(), &mut file)
         .and_then(|_| file.rewind())
         .map_err(|error| host::failed("read", "standard input".as_ref(), error))?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     cx.wait(target.fill(file, MODE))?;
     let value = json!({"source": "-", "target": target.to_string(), "files": 1});
     cx.screen.result(&value, || format!("copied standard input to {target}"));

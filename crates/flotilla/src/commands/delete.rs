@@ -1,7 +1,7 @@
 //! `flotilla delete`
 
-use flotilla_engine::Explain;
-use flotilla_engine::port::Changed;
+use flotilla_core::Changed;
+use flotilla_core::Explain;
 use flotilla_spec::ClusterName;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
     cx.require_root()?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     if !args.all {
         let deleted = delete(cx, &cx.name, args)?;
         if !deleted.is_yes() {

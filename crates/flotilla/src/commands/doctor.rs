@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use flotilla_bundle::Shelf;
-use flotilla_engine::port::Severity;
+use flotilla_bundle::BundleStore;
+use flotilla_core::Severity;
 
 use crate::cluster::{Cx, fatal};
 use crate::failure::Failure;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
 pub(crate) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    let mut findings = cx.examine(&shelf, &shelf.default_version().parse()?);
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let mut findings = cx.examine(&bundle_store, &bundle_store.default_version().parse()?);
     findings.extend(cx.examine_certificates());
     if cx.screen.is_json() {
         cx.screen.json(&findings);

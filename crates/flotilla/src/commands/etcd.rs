@@ -9,8 +9,9 @@ mod status;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use flotilla_engine::port::{Machine, Membership, Power};
-use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_core::{Cluster, Node};
+use flotilla_core::{Machine, Membership, Power};
+use flotilla_engine::EngineError;
 use flotilla_spec::Role;
 
 use crate::args::{EtcdCommand, SnapshotCommand};

@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use flotilla_bundle::Shelf;
-use flotilla_engine::{Cluster, EngineError};
-use flotilla_linux::host::Cancel;
+use flotilla_bundle::BundleStore;
+use flotilla_core::Cancel;
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
 use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec, NodeSpec};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ pub(crate) fn open<'a>(
 ) -> Result<(Cx<'a>, ClusterFile), Failure> {
     let text = read(path)?;
     let settings = screen.settings();
-    let newest = Shelf::open(settings.home.clone(), Cancel::new())?.default_version().parse()?;
+    let newest = BundleStore::open(settings.home.clone(), Cancel::new())?.default_version().parse()?;
     let file =
         ClusterFile::read_on(&name_of(path), &text, &newest, &this_host()).map_err(EngineError::Spec)?;
     if let Some(given) = profile.filter(|given| *given != file.name.as_ref()) {
@@ -57,8 +58,8 @@ impl Plan {
             let wanted = file.expanded_over(&known);
             (known, wanted)
         } else {
-            let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-            let wanted = file.expanded(&shelf.default_version().parse()?);
+            let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+            let wanted = file.expanded(&bundle_store.default_version().parse()?);
             (ClusterSpec { nodes: Vec::new(), ..wanted.clone() }, wanted)
         };
         let mut problems = file.check(&wanted, &this_host());
@@ -86,12 +87,12 @@ impl Plan {
 
     /// Refuses what new nodes, or new wishes of others, cannot have of the host.
     pub(crate) fn check(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
-        let bundles = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+        let bundles = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
         let is_new = |node: &&NodeSpec| !cluster.spec.nodes.iter().any(|known| known.name == node.name);
         let new = self.wanted.nodes.iter().filter(is_new);
         let mut problems = prepare::bundle_problems(&bundles, &self.wanted, new)?;
         let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
-        problems.extend(wanted.hand_out().err());
+        problems.extend(wanted.allocate().err());
         problems.extend(prepare::host_problems(cx, &wanted)?);
         prepare::refuse(problems, self.file.as_ref())
     }
@@ -115,8 +116,8 @@ impl Plan {
 /// A cluster's spec with the ranges that were chosen for it: a file may name them as well.
 fn with_chosen_ranges(cluster: &Cluster) -> ClusterSpec {
     let mut spec = cluster.spec.clone();
-    spec.network.subnet = Some(cluster.handed_out.subnet);
-    spec.network.pod_subnet = Some(cluster.handed_out.pod_subnet);
+    spec.network.subnet = Some(cluster.allocations.subnet);
+    spec.network.pod_subnet = Some(cluster.allocations.pod_subnet);
     spec
 }
 

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// The bundle's kubectl takes our place: its streams, its signals and its exit status are ours.
 pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
-    let bundle = cx.settings().home.join("bundles").join(&cluster.handed_out.bundle);
+    let bundle = cx.settings().home.join("bundles").join(&cluster.allocations.bundle);
     let program = bundle.join("bin/kubectl");
     let kubeconfig = cx.kubeconfig().own_path(&cx.name);
     // Else kubectl would say that there is no route to the host, which is true and no help.

@@ -2,9 +2,10 @@
 
 mod profile;
 
-use flotilla_engine::port::Kubeconfig;
-use flotilla_engine::port::Power;
-use flotilla_engine::{Cluster, EngineError, Explain};
+use flotilla_core::Kubeconfig;
+use flotilla_core::Power;
+use flotilla_core::{Cluster, Explain};
+use flotilla_engine::EngineError;
 use flotilla_spec::{ClusterName, WantedPower};
 use serde::Serialize;
 

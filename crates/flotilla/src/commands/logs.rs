@@ -2,9 +2,9 @@
 
 mod left;
 
+use flotilla_core::explain::profile_flag;
+use flotilla_core::{Attach, DriverError, Power};
 use flotilla_engine::EngineError;
-use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::{Attach, DriverError, Power};
 
 use crate::args::LogsArgs;
 use crate::cluster::{Cx, node_of};

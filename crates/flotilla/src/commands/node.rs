@@ -10,7 +10,8 @@ mod update;
 
 use std::process::ExitCode;
 
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
 use flotilla_spec::{NodeName, SpecError, WantedPower};
 
 use crate::args::NodeCommand;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use flotilla_engine::port::{Machine, Power};
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_core::{Machine, Power};
+use flotilla_engine::EngineError;
 use serde_json::json;
 
 use crate::args::PauseArgs;
@@ -43,7 +44,7 @@ fn running(cx: &Cx, cluster: &Cluster) -> Result<Vec<Arc<dyn Machine>>, EngineEr
 fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
     let only = node.map(|node| node_of(&cluster, Some(node))).transpose()?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let verb = match change {
         Change::Pause { .. } => "pause",
         Change::Unpause => "unpause",

@@ -3,9 +3,9 @@
 mod disks;
 mod survivors;
 
-use flotilla_engine::explain::profile_flag;
+use flotilla_core::explain::profile_flag;
+use flotilla_core::{Cluster, Event};
 use flotilla_engine::quorum::Quorum;
-use flotilla_engine::{Cluster, Event};
 use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_spec::{NodeSpec, WantedPower};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
     if !agreed(cx, args, &cluster)? {
         return Ok(());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let there = renewal::power_on(cx, &cluster)?;
     let joined: Vec<_> = there.iter().filter(|control_plane| control_plane.joined).cloned().collect();
     if joined.is_empty() {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_learns_what_helps_instead() {
-        use flotilla_engine::explain::Explain;
+        use flotilla_core::explain::Explain;
         let quorum = Quorum { total: 1, up: 1 };
         let cluster = || "demo".parse().unwrap();
         let refused = EtcdError::HasMajority { cluster: cluster(), quorum };

@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use flotilla_engine::port::{Attach, DriverError};
-use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_core::{Attach, DriverError};
+use flotilla_core::{Cluster, Node};
+use flotilla_engine::EngineError;
 
 use crate::args::SshArgs;
 use crate::cluster::{Cx, node_of};
@@ -52,7 +53,7 @@ mod tests {
         let mut cluster = flotilla_testkit::fake::cluster("10.213.0.0/24");
         let worker = flotilla_spec::NodeSpec::plain("demo-m02".parse().unwrap(), flotilla_spec::Role::Worker);
         cluster.spec.nodes.push(worker);
-        cluster.hand_out().unwrap();
+        cluster.allocate().unwrap();
         for (words, node, command) in [
             (&[][..], "demo", &[][..]),
             (&["m02"], "demo-m02", &[]),

@@ -6,13 +6,14 @@ pub(crate) mod wait;
 
 use std::path::Path;
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
+use flotilla_core::explain::{DEFAULT_CLUSTER, profile_flag};
+use flotilla_core::{Allocations, Cluster, Event};
+use flotilla_core::{Changed, Finding, Power, Severity};
+use flotilla_engine::EngineError;
 use flotilla_engine::converge::Wait;
-use flotilla_engine::explain::{DEFAULT_CLUSTER, profile_flag};
 use flotilla_engine::plan::{self, Observed};
-use flotilla_engine::port::{Changed, Finding, Power, Severity};
 use flotilla_engine::store::Ranges;
-use flotilla_engine::{Cluster, EngineError, Event, HandedOut};
 use flotilla_kubeadm::flannel_manifest;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeName, NodeSpec, WantedPower};
@@ -52,31 +53,37 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
         return from_file(&cx, &file, path, &how(wait::conditions(&args.wait)?));
     }
     let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen)?;
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    let wanted = Wanted::parse(args, &cx.name, shelf.default_version())?;
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let wanted = Wanted::parse(args, &cx.name, bundle_store.default_version())?;
     if let Some(text) = wanted.raised() {
         cx.screen.reporter().report(Event::Note { text });
     }
     let how = how(wanted.wait.clone());
-    start(&cx, &shelf, &Asked::Typed(wanted), Path::new(""), &how)
+    start(&cx, &bundle_store, &Asked::Typed(wanted), Path::new(""), &how)
 }
 
 /// Starts the cluster of a file that is at that path.
 pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> Result<(), Failure> {
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    let spec = file.expanded(&shelf.default_version().parse()?);
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let spec = file.expanded(&bundle_store.default_version().parse()?);
     let folder = path.parent().unwrap_or(path);
-    start(cx, &shelf, &Asked::File(file, spec), folder, how)
+    start(cx, &bundle_store, &Asked::File(file, spec), folder, how)
 }
 
 /// Everything that was asked for is checked before anything is looked at, and that before anything is changed. Files
 /// that the spec names are looked for from `folder`.
-fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) -> Result<(), Failure> {
+fn start(
+    cx: &Cx,
+    bundle_store: &BundleStore,
+    asked: &Asked<'_>,
+    folder: &Path,
+    how: &How,
+) -> Result<(), Failure> {
     let mut problems = asked.problems(&this_host());
     if let Ok(Some(known)) = cx.store.load(&cx.name) {
         problems = known.spec.new_problems(problems, &this_host());
     }
-    problems.extend(prepare::version_problem(shelf, asked.spec())?);
+    problems.extend(prepare::version_problem(bundle_store, asked.spec())?);
     prepare::refuse(problems, asked.file())?;
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;
@@ -98,7 +105,7 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if spec.primary().power == WantedPower::Stopped {
         return Err(FileError::NothingToStart { cluster: cx.name.clone() }.into());
     }
-    check_host(cx, shelf, &spec, how)?;
+    check_host(cx, bundle_store, &spec, how)?;
     if is_new {
         check_new(cx, &spec, asked.file())?;
     } else {
@@ -107,12 +114,12 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
     if how.dry_run {
         return dry_run(cx, &spec, &how.wait);
     }
-    if !bundles::agreed(cx, shelf, &spec, how.yes)? {
+    if !bundles::agreed(cx, bundle_store, &spec, how.yes)? {
         return Ok(());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     prepare::warn(cx, &spec);
-    let bundles = bundles::take(cx, shelf, &spec, is_new)?;
+    let bundles = bundles::take(cx, bundle_store, &spec, is_new)?;
 
     let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
@@ -125,16 +132,16 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
         if asked.file().is_some() {
             // A node whose removal was killed stays if the file has it.
             let is_listed = |name: &NodeName| asked.spec().nodes.iter().any(|node| node.name == *name);
-            cluster.handed_out.leaving.retain(|name| !is_listed(name));
+            cluster.allocations.leaving.retain(|name| !is_listed(name));
         }
         cx.store.save(&cluster)?;
         cluster
     } else {
         // Two new clusters must not choose the same ranges: until ours are saved, others wait.
-        let _alone = cx.store.hand_out_alone()?;
+        let _alone = cx.store.allocation_lock()?;
         let made = new_cluster(cx, spec, bundles.cluster.clone()).and_then(|mut cluster| {
-            cluster.handed_out.bundles.clone_from(&bundles.nodes);
-            cluster.handed_out.cni = match cluster.spec.network.cni {
+            cluster.allocations.bundles.clone_from(&bundles.nodes);
+            cluster.allocations.cni = match cluster.spec.network.cni {
                 Cni::Flannel => Some(flannel_manifest(&cluster)),
                 _ => cni,
             };
@@ -160,9 +167,9 @@ fn start(cx: &Cx, shelf: &Shelf, asked: &Asked<'_>, folder: &Path, how: &How) ->
 const ONLY_DOCTOR: [&str; 1] = ["HOST_NO_OOM_SCORES"];
 
 /// Only a fatal finding stops it. Warnings are shown once, when the cluster is made.
-fn check_host(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, how: &How) -> Result<(), Failure> {
+fn check_host(cx: &Cx, bundle_store: &BundleStore, spec: &ClusterSpec, how: &How) -> Result<(), Failure> {
     let is_new = cx.store.load(&cx.name)?.is_none();
-    let findings = cx.examine(shelf, &spec.kubernetes_version);
+    let findings = cx.examine(bundle_store, &spec.kubernetes_version);
     let is_news = |finding: &&Finding| {
         is_new
             && !how.dry_run
@@ -183,14 +190,14 @@ fn check_host(cx: &Cx, shelf: &Shelf, spec: &ClusterSpec, how: &How) -> Result<(
 /// What a new cluster wants of the host and cannot have: ranges, names and ports that others have, versions, folders and
 /// bundles that are not there. Told before anything is built. Changes nothing.
 pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let mut problems = spec.network.taken(&cx.subnets_in_use()?.taken);
     problems.extend(prepare::name_problem(cx));
-    problems.extend(prepare::version_problem(&shelf, spec)?);
-    problems.extend(prepare::bundle_problems(&shelf, spec, spec.nodes.iter())?);
+    problems.extend(prepare::version_problem(&bundle_store, spec)?);
+    problems.extend(prepare::bundle_problems(&bundle_store, spec, spec.nodes.iter())?);
     match with_ranges(cx, spec.clone(), String::new())? {
         Ok(mut cluster) => {
-            problems.extend(cluster.hand_out().err());
+            problems.extend(cluster.allocate().err());
             problems.extend(prepare::host_problems(cx, &cluster)?);
         }
         Err(problem) => problems.push(problem),
@@ -201,7 +208,7 @@ pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>)
 /// Chooses what the person left open, once and for all.
 fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Failure> {
     let mut cluster = with_ranges(cx, spec, bundle)??;
-    cluster.hand_out()?;
+    cluster.allocate()?;
     Ok(cluster)
 }
 
@@ -223,7 +230,7 @@ fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Clus
     let Some(pod_subnet) = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others)) else {
         return none_left("pods");
     };
-    Ok(Ok(Cluster { spec, handed_out: HandedOut::new(subnet, pod_subnet, bundle) }))
+    Ok(Ok(Cluster { spec, allocations: Allocations::new(subnet, pod_subnet, bundle) }))
 }
 
 /// Which nodes get the size that was typed: those that have their own keep it.

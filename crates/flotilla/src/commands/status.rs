@@ -7,10 +7,11 @@ mod shape;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use flotilla_engine::cluster::API_PORT;
-use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::{ApiAccess, Cmd, ExecError, KubernetesState, Machine, Power};
-use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_core::cluster::API_PORT;
+use flotilla_core::explain::profile_flag;
+use flotilla_core::{ApiAccess, Cmd, ExecError, KubernetesState, Machine, Power};
+use flotilla_core::{Cluster, Node};
+use flotilla_engine::EngineError;
 use flotilla_kubeadm::kubeconfig::State;
 use flotilla_spec::{Role, WantedPower};
 use jiff::Timestamp;
@@ -123,11 +124,11 @@ fn status_of(
     status.virtual_ip = held.is_ok_and(|held| !held.text().is_empty());
     status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
     status.api_server = match state {
-        KubernetesState::Silent => "Stopped",
+        KubernetesState::Unreachable => "Stopped",
         KubernetesState::Paused => "Paused",
         // Where there are several it is another one that may have answered.
         _ if serves.is_err() && cluster.spec.control_planes().count() > 1 => "Stopped",
-        KubernetesState::Partial | KubernetesState::Complete => "Running",
+        KubernetesState::Incomplete | KubernetesState::Complete => "Running",
     };
     let is_configured = match access? {
         Some(access) => is_configured(cx, cluster, &access),

@@ -1,7 +1,7 @@
 //! `flotilla stop`
 
-use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::Changed;
+use flotilla_core::Changed;
+use flotilla_core::explain::profile_flag;
 use flotilla_spec::{ClusterName, WantedPower};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), Failure> {
     if !args.all {
         // Before the lock, which would make a folder.
         cx.store.get(&cx.name)?;
-        cx.heed_signals()?;
+        cx.handle_signals()?;
         return stop(cx, &cx.name, args);
     }
     let mut names = cx.store.names()?;
@@ -23,7 +23,7 @@ pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), Failure> {
     if names.is_empty() {
         cx.screen.result(&json!({"changed": false}), || "there is no cluster to stop".into());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     cx.each(names, "stopped", |name| stop(cx, name, args))
 }
 

@@ -1,7 +1,8 @@
 //! `flotilla update-context`
 
-use flotilla_engine::port::{ApiAccess, Kubeconfig};
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_core::{ApiAccess, Kubeconfig};
+use flotilla_engine::EngineError;
 use serde_json::json;
 
 use crate::cluster::Cx;
@@ -10,7 +11,7 @@ use crate::failure::Failure;
 pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
     let access = cx.wait(access(cx, &cluster))?;
-    let changed = cx.kubeconfig().put(&cx.name, &access)?;
+    let changed = cx.kubeconfig().put(&cx.name, &access).map_err(EngineError::from)?;
     let path = cx.kubeconfig().path(&cx.name).display().to_string();
     let value = json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes(), "kubeconfig": path});
     cx.screen.result(&value, || {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 use anstream::adapter::strip_str;
-use flotilla_engine::event::Outcome;
-use flotilla_engine::{Event, Reporter, Unit};
+use flotilla_core::event::Outcome;
+use flotilla_core::{Event, Reporter, Unit};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::pace::{Pace, about, count_of, duration};

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flotilla_engine::{Code, Event, Reporter};
+use flotilla_core::{Code, Event, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use flotilla_engine::event::Outcome;
-use flotilla_engine::{Event, Reporter};
+use flotilla_core::event::Outcome;
+use flotilla_core::{Event, Reporter};
 
 use super::pace::{Pace, about, count_of, duration};
 use super::{WARNING, write_to};

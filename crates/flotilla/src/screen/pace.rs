@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use flotilla_engine::Event;
-use flotilla_engine::event::Outcome;
+use flotilla_core::Event;
+use flotilla_core::event::Outcome;
 
 /// Weighs steps by how long they are expected to take and corrects that by how long they do.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ pub(crate) fn about(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flotilla_engine::Unit;
+    use flotilla_core::Unit;
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_files::{FileLock, Holder};
 use flotilla_testkit::bundles::TINY_VERSION;
 use insta::assert_snapshot;
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use flotilla_core::Cancel;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
-use flotilla_linux::host::Cancel;
 use flotilla_testkit::bundles::TINY_VERSION;
 
 use super::{home, home_with_bundle, may_be_root};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flotilla_linux::filelock::{FileLock, Holder};
+use flotilla_files::{FileLock, Holder};
 use flotilla_linux::process::host_size;
 use flotilla_testkit::Home;
 use insta::assert_snapshot;

@@ -11,7 +11,7 @@ fn export_and_import_give_the_same_bundle() {
     lab::bundle();
     lab::succeed(&lab::real_home(), &["bundle", "export", lab::VERSION, file]);
     lab::succeed(home.path(), &["bundle", "import", file, "--digest", lab::digest()]);
-    assert_eq!(lab::shelf(home.path()), [lab::digest()]);
+    assert_eq!(lab::bundle_store(home.path()), [lab::digest()]);
     lab::succeed(home.path(), &["bundle", "verify", lab::VERSION]);
     // With the bundle there, nothing has to be built, and nothing is.
     let said = lab::succeed(home.path(), &["bundle", "build"]);
@@ -23,5 +23,5 @@ fn export_and_import_give_the_same_bundle() {
     let other = lab::home();
     let refused = lab::run(other.path(), &["bundle", "import", file]);
     assert_eq!(refused.status.code(), Some(18), "{}", String::from_utf8_lossy(&refused.stderr));
-    assert!(lab::shelf(other.path()).is_empty());
+    assert!(lab::bundle_store(other.path()).is_empty());
 }

@@ -39,7 +39,7 @@ fn a_damaged_part_is_made_again_and_not_used() {
     let text = String::from_utf8_lossy(&text.stderr).into_owned();
     assert!(text.contains("the kept pause 3.10.2 is damaged and is made again"), "{text}");
     assert!(text.contains("kubernetes v1.37.1: nothing to do"), "only that one is made again: {text}");
-    assert_eq!(lab::shelf(home.path()), [lab::digest()]);
+    assert_eq!(lab::bundle_store(home.path()), [lab::digest()]);
 }
 
 #[test]
@@ -54,5 +54,5 @@ fn remove_refuses_while_a_cluster_uses_the_bundle() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("node demo-m02 of cluster demo"));
     fs::remove_file(node.join("bundle")).unwrap();
     lab::succeed(home.path(), &["bundle", "remove", lab::VERSION]);
-    assert!(lab::shelf(home.path()).is_empty());
+    assert!(lab::bundle_store(home.path()).is_empty());
 }

@@ -37,7 +37,7 @@ fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
     let (status, last) = lab::build(home.path()).finish();
     assert_eq!(status, 0, "{last}");
     assert_eq!(last["data"]["digest"], lab::digest());
-    assert_eq!(lab::shelf(home.path()), [lab::digest()], "nothing unfinished is left");
+    assert_eq!(lab::bundle_store(home.path()), [lab::digest()], "nothing unfinished is left");
     let parts = fs::read_dir(home.path().join("cache/parts")).unwrap().flatten();
     let unfinished = parts.filter(|item| item.file_name().to_string_lossy().starts_with('.')).count();
     assert_eq!(unfinished, 0, "nothing unfinished is left in the cache");
@@ -56,7 +56,7 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
     let (status, last) = building.finish();
     assert_eq!(status, 130, "{last}");
     assert!(last["data"]["advice"].as_str().unwrap().contains("goes on from what is finished"), "{last}");
-    assert!(lab::shelf(home.path()).is_empty());
+    assert!(lab::bundle_store(home.path()).is_empty());
 }
 
 #[test]

@@ -235,7 +235,7 @@ impl Drop for Running {
 }
 
 /// Names in the home's `bundles/`, hidden ones too.
-pub(crate) fn shelf(home: &Path) -> Vec<String> {
+pub(crate) fn bundle_store(home: &Path) -> Vec<String> {
     let items = fs::read_dir(home.join("bundles")).into_iter().flatten().flatten();
     items.map(|item| item.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 /// A home that has the sample, built there.
 fn built() -> (Place, Bundle) {
     let place = Place::new(&exported("kubelet").0);
-    let bundle = fixture::put_bundle(&place.shelf, "v1.37.1", "kubelet");
+    let bundle = fixture::put_bundle(&place.bundle_store, "v1.37.1", "kubelet");
     (place, bundle)
 }
 
@@ -38,7 +38,10 @@ fn importing_over_a_damaged_bundle_repairs_it() {
         let untouched = inode(&bundle.path.join("rootfs/etc"));
         damage(&bundle.path);
         let imported = place.import().unwrap();
-        place.shelf.verify(&imported, &Events::default()).unwrap_or_else(|error| panic!("{number}: {error}"));
+        place
+            .bundle_store
+            .verify(&imported, &Events::default())
+            .unwrap_or_else(|error| panic!("{number}: {error}"));
         assert_eq!(imported.path, bundle.path);
         let is_gone = number == 2;
         // Nodes may be running from what is whole.
@@ -70,11 +73,11 @@ fn a_build_takes_the_place_of_an_import_with_its_databases() {
     // The digest says nothing about it: an archive may bring any.
     let database = imported.path.join(DATABASE);
     fs::write(&database, "forgery!").unwrap();
-    let bundle = fixture::put_bundle(&place.shelf, "v1.37.1", "kubelet");
+    let bundle = fixture::put_bundle(&place.bundle_store, "v1.37.1", "kubelet");
     assert_eq!(bundle.path, imported.path);
     assert_eq!(fs::read_to_string(&database).unwrap(), "database");
     assert!(!Manifest::load(&bundle.path).unwrap().imported);
-    place.shelf.verify(&bundle, &Events::default()).unwrap();
+    place.bundle_store.verify(&bundle, &Events::default()).unwrap();
 }
 
 #[test]
@@ -88,13 +91,13 @@ fn an_archive_cannot_say_that_it_was_built_here() {
     assert!(imported.manifest.imported && Manifest::load(&imported.path).unwrap().imported);
     // Nor does it carry on what this machine noted.
     let again = place.dir.path().join("again.tar.zst");
-    place.shelf.export(&imported, &again, &Events::default()).unwrap();
+    place.bundle_store.export(&imported, &again, &Events::default()).unwrap();
     assert_eq!(fs::read(again).unwrap(), archive);
 }
 
 /// Exports to the same file while the export that it listens to is under way.
 struct ExportAtProgress<'a> {
-    shelf: &'a Shelf,
+    bundle_store: &'a BundleStore,
     bundle: &'a Bundle,
     file: &'a Path,
     once: Once,
@@ -103,7 +106,8 @@ struct ExportAtProgress<'a> {
 impl Reporter for ExportAtProgress<'_> {
     fn report(&self, event: Event) {
         if matches!(event, Event::StepProgress { .. }) {
-            self.once.call_once(|| self.shelf.export(self.bundle, self.file, &Events::default()).unwrap());
+            self.once
+                .call_once(|| self.bundle_store.export(self.bundle, self.file, &Events::default()).unwrap());
         }
     }
 }
@@ -111,11 +115,12 @@ impl Reporter for ExportAtProgress<'_> {
 #[test]
 fn two_exports_to_one_file_do_not_write_into_each_other() {
     let home = fixture::folder();
-    let shelf = fixture::shelf(&home.path().join("home"));
-    let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
+    let bundle_store = fixture::bundle_store(&home.path().join("home"));
+    let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     let file = home.path().join("out.tar.zst");
-    let reporter = ExportAtProgress { shelf: &shelf, bundle: &bundle, file: &file, once: Once::new() };
-    shelf.export(&bundle, &file, &reporter).unwrap();
+    let reporter =
+        ExportAtProgress { bundle_store: &bundle_store, bundle: &bundle, file: &file, once: Once::new() };
+    bundle_store.export(&bundle, &file, &reporter).unwrap();
     assert!(reporter.once.is_completed());
     assert_eq!(fs::read(&file).unwrap(), exported("kubelet").0);
     assert_eq!(fixture::names_in(home.path()), ["home", "out.tar.zst"]);
@@ -124,13 +129,13 @@ fn two_exports_to_one_file_do_not_write_into_each_other() {
 #[test]
 fn what_a_killed_export_left_is_removed_and_nothing_else() {
     let home = fixture::folder();
-    let shelf = fixture::shelf(&home.path().join("home"));
-    let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
+    let bundle_store = fixture::bundle_store(&home.path().join("home"));
+    let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     for name in ["out.Ab12Cd.part", "out.mine.part", "other.Ab12Cd.part", "out.Ab12Cd"] {
         fs::write(home.path().join(name), "").unwrap();
     }
     std::os::unix::fs::symlink("/etc/passwd", home.path().join("out.xxxxxx.part")).unwrap();
-    shelf.export(&bundle, &home.path().join("out"), &Events::default()).unwrap();
+    bundle_store.export(&bundle, &home.path().join("out"), &Events::default()).unwrap();
     let left = ["home", "other.Ab12Cd.part", "out", "out.Ab12Cd", "out.mine.part", "out.xxxxxx.part"];
     assert_eq!(fixture::names_in(home.path()), left);
 }

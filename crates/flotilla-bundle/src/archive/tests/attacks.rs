@@ -24,7 +24,7 @@ fn an_archive_made_by_hand_is_imported_as_long_as_it_is_a_good_one() {
     let place = Place::new(&forgery.pack());
     let bundle = place.import().unwrap();
     assert_eq!(bundle.manifest.digest, forgery.manifest.digest);
-    place.shelf.verify(&bundle, &Events::default()).unwrap();
+    place.bundle_store.verify(&bundle, &Events::default()).unwrap();
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn entries_may_come_in_any_order_but_links_behind_their_file() {
     let forgery = forgery.holding(|items| items.sort_by_key(|item| item.kind == EntryType::Link));
     let place = Place::new(&forgery.pack());
     let bundle = place.import().unwrap();
-    place.shelf.verify(&bundle, &Events::default()).unwrap();
+    place.bundle_store.verify(&bundle, &Events::default()).unwrap();
 }
 
 #[test]

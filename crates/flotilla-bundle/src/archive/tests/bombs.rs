@@ -1,6 +1,6 @@
 //! Archives that are small and want to become large.
 
-use flotilla_engine::{Event, Explain};
+use flotilla_core::{Event, Explain};
 use tar::EntryType;
 
 use super::forgery::{Content, Forgery, Item, packed_zeros};
@@ -27,7 +27,7 @@ fn a_listed_billion_of_zeros_is_refused_before_anything_is_written() {
     let forgery = Forgery::new().add(listed_with(BILLION), zeros("rootfs/bomb"));
     let place = Place::new(&forgery.pack());
     let events = Events::default();
-    let error = place.shelf.import(&place.archive(), None, &events).unwrap_err();
+    let error = place.bundle_store.import(&place.archive(), None, &events).unwrap_err();
     assert_eq!(error.code().exit_status, 18);
     assert!(error.to_string().contains(" kB would become 1.0 GB"), "{error}");
     let events = events.into_inner().unwrap();

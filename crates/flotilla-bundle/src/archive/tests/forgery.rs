@@ -75,8 +75,8 @@ impl Forgery {
     /// A good archive of a small bundle.
     pub(super) fn new() -> Self {
         let home = fixture::folder();
-        let shelf = fixture::shelf(home.path());
-        let bundle = fixture::put_bundle(&shelf, "v1.37.1", "kubelet");
+        let bundle_store = fixture::bundle_store(home.path());
+        let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
         let [first, second] = fixture::SHARED;
         let item = |entry: &Entry| match &entry.kind {
             Kind::Dir { .. } => Item::new(&entry.path, EntryType::Directory),

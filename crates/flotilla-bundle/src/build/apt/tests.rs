@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flotilla_engine::Explain;
+use flotilla_core::Explain;
 use tempfile::TempDir;
 
 use super::*;
@@ -27,7 +27,7 @@ fn pins_become_preferences() {
 pub(in crate::build) struct Archive {
     dir: TempDir,
     index: String,
-    cancel: flotilla_linux::host::Cancel,
+    cancel: flotilla_core::Cancel,
 }
 
 impl Archive {
@@ -39,7 +39,7 @@ impl Archive {
                 return None;
             }
         }
-        let cancel = flotilla_linux::host::Cancel::new();
+        let cancel = flotilla_core::Cancel::new();
         let mut archive = Self { dir: fixture::folder(), index: String::new(), cancel };
         fs::create_dir(archive.path("repo")).unwrap();
         archive.add("flotilla-lib", "1.0", "");
@@ -273,7 +273,7 @@ fn a_stale_source_of_others_is_a_warning_if_all_packages_are_found() {
     archive.add_stale_source();
     let events = Events::default();
     archive.download_with(archive.clients(), "flotilla-tool", &[], &events).unwrap();
-    let warned = |event: &flotilla_engine::Event| matches!(event, flotilla_engine::Event::Warning { text } if text.starts_with("apt-get update: "));
+    let warned = |event: &flotilla_core::Event| matches!(event, flotilla_core::Event::Warning { text } if text.starts_with("apt-get update: "));
     assert!(events.lock().unwrap().iter().any(warned), "{events:?}");
 }
 

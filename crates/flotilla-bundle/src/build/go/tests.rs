@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use flotilla_engine::event::Reporter;
-use flotilla_engine::{Event, Explain};
-use flotilla_linux::host::Cancel;
+use flotilla_core::Cancel;
+use flotilla_core::event::Reporter;
+use flotilla_core::{Event, Explain};
 use tempfile::TempDir;
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use flotilla_engine::event::Step;
-use flotilla_engine::{Event, Explain};
+use flotilla_core::event::Step;
+use flotilla_core::{Event, Explain};
 
 use super::*;
 use crate::build::apt::tests::Archive;

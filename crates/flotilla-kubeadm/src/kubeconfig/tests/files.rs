@@ -91,7 +91,7 @@ fn nothing_is_made_to_remove_nothing() {
     let file = KubeconfigFile::open(dir.path().join(".kube/config"));
     let known = [Identity::of(&entry("demo"))];
     assert_eq!(alone(&file).remove("demo", &known).unwrap(), Changed::No);
-    assert_eq!(alone(&file).deselect("demo", &known).unwrap(), Changed::No);
+    assert_eq!(alone(&file).unset_context("demo", &known).unwrap(), Changed::No);
     assert_eq!(file.state(&entry("demo")).unwrap(), State::Absent);
     assert!(names(dir.path()).is_empty());
 }

@@ -29,7 +29,7 @@ fn try_all(text: &str) -> (Vec<String>, String) {
     with_file(text, |file| {
         let all = alone(file);
         let put = all.put(&entry("demo"), &ours()).unwrap_err().to_string();
-        let deselected = all.deselect("demo", &ours()).unwrap();
+        let deselected = all.unset_context("demo", &ours()).unwrap();
         let removed = all.remove("demo", &ours()).unwrap();
         assert_eq!(all.state(&entry("demo"), &ours()).unwrap(), State::Taken);
         assert!(!all.leads_to(&entry("demo"), &ours()).unwrap());
@@ -165,11 +165,11 @@ fn extensions_of_others_stay() {
 #[test]
 fn another_current_context_of_ours_or_of_others_is_not_deselected() {
     let others = put(TWO).replace("current-context: demo", "current-context: two");
-    let (changed, _) = with_file(&others, |file| alone(file).deselect("demo", &ours()).unwrap());
+    let (changed, _) = with_file(&others, |file| alone(file).unset_context("demo", &ours()).unwrap());
     assert_eq!(changed, Changed::No);
     let (current, text) = with_file(&put(TWO), |file| {
         assert!(alone(file).is_current("demo", &ours()).unwrap());
-        assert_eq!(alone(file).deselect("demo", &ours()).unwrap(), Changed::Yes);
+        assert_eq!(alone(file).unset_context("demo", &ours()).unwrap(), Changed::Yes);
         alone(file).is_current("demo", &ours()).unwrap()
     });
     assert!(!current);

@@ -60,7 +60,7 @@ fn changed(text: &str, plan: impl Fn(&Tree) -> Result<Vec<Change>, Malformed>) -
 /// What takes all of that name out, with the current context.
 fn remove_n0(config: &Tree) -> Result<Vec<Change>, Malformed> {
     let changes = change::remove(config, "n0", |_, _| true)?;
-    Ok(changes.into_iter().chain(change::deselect(config, "n0")).collect())
+    Ok(changes.into_iter().chain(change::unset_context(config, "n0")).collect())
 }
 
 /// Whether `part` is `whole` with lines left out.

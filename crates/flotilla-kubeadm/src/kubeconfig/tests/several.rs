@@ -85,11 +85,11 @@ fn it_is_deselected_where_it_was_read_from() {
     files.write("b", "current-context: demo\n");
     files.write("c", &put(""));
     assert!(files.all().is_current("demo", &known()).unwrap());
-    assert_eq!(files.all().deselect("demo", &known()).unwrap(), Changed::Yes);
+    assert_eq!(files.all().unset_context("demo", &known()).unwrap(), Changed::Yes);
     assert_eq!(files.read("b"), "current-context: \"\"\n");
     // Else the one in the next file would count.
     assert!(!files.all().is_current("demo", &known()).unwrap());
-    assert_eq!(files.all().deselect("demo", &known()).unwrap(), Changed::No);
+    assert_eq!(files.all().unset_context("demo", &known()).unwrap(), Changed::No);
 }
 
 #[test]

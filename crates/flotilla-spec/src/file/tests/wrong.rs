@@ -287,7 +287,7 @@ nodes:
 ";
     let file = read(text);
     let unmet = |node: Option<&str>, key, item: Option<&str>, why: &str| SpecError::Unmet {
-        wish: crate::error::Wish {
+        requirement: crate::error::Requirement {
             node: node.map(|node| node.parse().unwrap()),
             key,
             item: item.map(ToOwned::to_owned),

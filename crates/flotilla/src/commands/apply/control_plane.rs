@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use flotilla_engine::converge::Turnover;
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
+use flotilla_engine::converge::ControlPlaneChange;
 use flotilla_spec::{Change, NodeName, NodeSpec, Role, WantedPower};
 
 use super::removed;
@@ -49,8 +50,8 @@ fn spare(
     let any_runs = plan.wanted.control_planes().any(runs);
     let stopped = plan.wanted.control_planes().filter(|node| any_runs && !runs(node));
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
-    let turnover = Turnover { coming, deleted: &deleted, stopped: &stopped };
-    Ok(cx.wait(cx.engine().can_turn_over(cluster, turnover))?)
+    let control_plane_change = ControlPlaneChange { coming, deleted: &deleted, stopped: &stopped };
+    Ok(cx.wait(cx.engine().can_turn_over(cluster, control_plane_change))?)
 }
 
 /// When the API does not answer, though nothing is wrong: while a control plane restarts that cannot be spared.

@@ -1,9 +1,9 @@
 //! `flotilla bundle build`
 
 use flotilla_bundle::error::size;
-use flotilla_bundle::{Request, Shelf, SourceChoice};
-use flotilla_engine::Event;
-use flotilla_engine::event::Outcome;
+use flotilla_bundle::{BundleStore, Request, SourceChoice};
+use flotilla_core::Event;
+use flotilla_core::event::Outcome;
 
 use super::summary;
 use crate::args::{BuildArgs, SourceArg};
@@ -11,7 +11,7 @@ use crate::cluster::bundles::remark;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) -> Result<(), Failure> {
     let request = Request {
         kubernetes: args.kubernetes_version,
         kubernetes_source: args.kubernetes_source,
@@ -21,7 +21,7 @@ pub(crate) fn run(shelf: &Shelf, args: BuildArgs, screen: &Screen) -> Result<(),
         },
         keep_cache: args.keep_cache,
     };
-    let made = shelf.ensure(&request, screen.reporter())?;
+    let made = bundle_store.ensure(&request, screen.reporter())?;
     let manifest = &made.bundle.manifest;
     let what = match made.outcome {
         Outcome::Done => "is built",

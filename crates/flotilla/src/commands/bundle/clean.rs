@@ -1,14 +1,14 @@
 //! `flotilla bundle clean`
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
 use flotilla_bundle::error::size;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
-    let freed = shelf.clean(screen.reporter())?;
+pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), Failure> {
+    let freed = bundle_store.clean(screen.reporter())?;
     screen.result(&json!({"freedBytes": freed}), || match freed {
         0 => "nothing to remove".to_owned(),
         freed => format!("{} freed", size(freed)),

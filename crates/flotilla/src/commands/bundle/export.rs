@@ -1,15 +1,15 @@
 //! `flotilla bundle export`
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
 
 use super::summary;
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(shelf: &Shelf, args: &ExportArgs, screen: &Screen) -> Result<(), Failure> {
-    let bundle = shelf.find(&args.which)?;
-    shelf.export(&bundle, &args.file, screen.reporter())?;
+pub(crate) fn run(bundle_store: &BundleStore, args: &ExportArgs, screen: &Screen) -> Result<(), Failure> {
+    let bundle = bundle_store.find(&args.which)?;
+    bundle_store.export(&bundle, &args.file, screen.reporter())?;
     let digest = &bundle.manifest.digest;
     screen.result(&summary(&bundle), || {
         let file = args.file.display();

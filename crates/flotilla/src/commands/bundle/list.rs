@@ -1,15 +1,15 @@
 //! `flotilla bundle list`
 
 use flotilla_bundle::error::size;
-use flotilla_bundle::{Listing, Shelf};
+use flotilla_bundle::{BundleStore, Listing};
 use serde_json::Value;
 
 use super::summary;
 use crate::failure::Failure;
 use crate::screen::{Screen, table};
 
-pub(crate) fn run(shelf: &Shelf, screen: &Screen) -> Result<(), Failure> {
-    let Listing { bundles, unreadable } = shelf.list()?;
+pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), Failure> {
+    let Listing { bundles, unreadable } = bundle_store.list()?;
     for (digest, error) in &unreadable {
         let short = digest.get(..12).unwrap_or(digest);
         screen.warning(

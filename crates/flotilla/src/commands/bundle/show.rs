@@ -1,6 +1,6 @@
 //! `flotilla bundle show`
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
 use flotilla_bundle::error::size;
 use flotilla_bundle::manifest::Sizes;
 use flotilla_bundle::source::Provenance;
@@ -9,8 +9,8 @@ use crate::args::WhichArgs;
 use crate::failure::Failure;
 use crate::screen::{Screen, table};
 
-pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
-    let bundle = shelf.find(&args.which)?;
+pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
+    let bundle = bundle_store.find(&args.which)?;
     if screen.is_json() {
         screen.json(&bundle);
         return Ok(());

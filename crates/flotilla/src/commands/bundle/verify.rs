@@ -1,6 +1,6 @@
 //! `flotilla bundle verify`
 
-use flotilla_bundle::Shelf;
+use flotilla_bundle::BundleStore;
 use flotilla_bundle::inventory::Kind;
 
 use super::summary;
@@ -8,9 +8,9 @@ use crate::args::WhichArgs;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(shelf: &Shelf, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
-    let bundle = shelf.find(&args.which)?;
-    shelf.verify(&bundle, screen.reporter())?;
+pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
+    let bundle = bundle_store.find(&args.which)?;
+    bundle_store.verify(&bundle, screen.reporter())?;
     let digest = bundle.manifest.short_digest();
     let files = bundle.manifest.files.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
     screen.result(&summary(&bundle), || {

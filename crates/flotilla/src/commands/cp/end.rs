@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
 
 use super::guest::Guest;
 use super::host;

@@ -1,12 +1,12 @@
-//! Files of a node, by its own programs and [`Exec`](flotilla_engine::port::Exec).
+//! Files of a node, by its own programs and [`Exec`](flotilla_core::Exec).
 
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flotilla_core::{Cmd, DriverError, ExecError, Machine};
 use flotilla_engine::EngineError;
-use flotilla_engine::port::{Cmd, DriverError, ExecError, Machine};
 
 use super::end::{Entry, Kind};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flotilla_engine::explain::{Code, Explain, profile_flag};
+use flotilla_core::explain::{Code, Explain, profile_flag};
 use flotilla_engine::quorum::Quorum;
 use flotilla_kubeadm::etcd::FileError;
 use flotilla_spec::ClusterName;

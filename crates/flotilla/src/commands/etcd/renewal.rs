@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use flotilla_engine::event::{Event, Outcome, Step};
-use flotilla_engine::port::{Cmd, DriverError, ExecError, Machine, Membership, Power};
+use flotilla_core::Cluster;
+use flotilla_core::event::{Event, Outcome, Step};
+use flotilla_core::{Cmd, DriverError, ExecError, Machine, Membership, Power};
+use flotilla_engine::EngineError;
 use flotilla_engine::store::Renewal;
-use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
 use flotilla_spec::{NodeName, NodeSpec, WantedPower};
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use flotilla_engine::event::{Outcome, Step};
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_core::event::{Outcome, Step};
+use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
 use serde_json::{Value, json};
 
@@ -20,16 +21,16 @@ use crate::failure::Failure;
 pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), Failure> {
     let cluster = cx.cluster()?;
     may_be_written(args)?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     // Of the most that is agreed on, if one of them should lag behind.
-    let speakers = super::members_that_are_on(cx, &cluster)?;
-    let status = status::Status::ask(cx, &speakers)?;
-    let speaker = speakers.iter().rev().max_by_key(|speaker| status.agreed(speaker));
-    let speaker = speaker.expect("one of them answered");
-    let title = format!("saving what node {} has", speaker.node.spec.name);
+    let vias = super::members_that_are_on(cx, &cluster)?;
+    let status = status::Status::ask(cx, &vias)?;
+    let via = vias.iter().rev().max_by_key(|via| status.agreed(via));
+    let via = via.expect("one of them answered");
+    let title = format!("saving what node {} has", via.node.spec.name);
     let step = Step::start(cx.screen.reporter(), "snapshot", title, None);
     let snapshot = written(args, |file| {
-        Ok(cx.wait(etcd::save_snapshot(speaker.machine.as_ref(), file)).map_err(EngineError::from)?)
+        Ok(cx.wait(etcd::save_snapshot(via.machine.as_ref(), file)).map_err(EngineError::from)?)
     })?;
     step.done(Outcome::Done);
     cx.screen.result(&of_file(cx, &args.file, &snapshot), || {
@@ -81,7 +82,7 @@ pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), Failure
     if !agreed(cx, args, &cluster)? {
         return Ok(());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let there = renewal::power_on(cx, &cluster)?;
     let member = there.iter().find(|control_plane| control_plane.joined).cloned();
     let member = member.ok_or_else(|| EtcdError::NoSurvivor { cluster: cx.name.clone() })?;

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use flotilla_engine::{Cluster, EngineError, Event};
+use flotilla_core::{Cluster, Event};
+use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd::{self, Origin, SnapshotFile};
 
 use super::EtcdError;

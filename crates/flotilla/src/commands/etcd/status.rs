@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use flotilla_engine::explain::profile_flag;
-use flotilla_engine::port::Member;
+use flotilla_core::Cluster;
+use flotilla_core::Member;
+use flotilla_core::explain::profile_flag;
+use flotilla_engine::EngineError;
 use flotilla_engine::quorum::{self, Quorum};
-use flotilla_engine::{Cluster, EngineError};
 use flotilla_kubeadm::etcd::{self, MemberStatus};
 use serde_json::{Value, json};
 
@@ -38,9 +39,8 @@ pub(crate) struct Status(Vec<MemberStatus>);
 
 impl Status {
     /// Asked of these: see [`quorum::ask`].
-    pub(crate) fn ask(cx: &Cx, speakers: &[ControlPlane]) -> Result<Self, Failure> {
-        let asked =
-            speakers.iter().map(async |speaker| etcd::status(speaker.machine.as_ref()).await.map(Self));
+    pub(crate) fn ask(cx: &Cx, vias: &[ControlPlane]) -> Result<Self, Failure> {
+        let asked = vias.iter().map(async |via| etcd::status(via.machine.as_ref()).await.map(Self));
         let none = || cx.store.no_cluster(&cx.name);
         let failed = |failure: Option<_>| Failure::from(failure.map_or_else(none, EngineError::from));
         cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)

@@ -1,6 +1,6 @@
 //! What can be wrong with a cluster's file, beside what is in it.
 
-use flotilla_engine::explain::{Code, Explain, profile_flag};
+use flotilla_core::explain::{Code, Explain, profile_flag};
 use flotilla_spec::{ClusterName, NodeName};
 
 #[derive(Debug, thiserror::Error)]

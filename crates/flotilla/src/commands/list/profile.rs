@@ -1,7 +1,7 @@
 //! Clusters in minikube's shape: the table and the JSON of `minikube profile list`.
 
-use flotilla_engine::Cluster;
-use flotilla_engine::cluster::API_PORT;
+use flotilla_core::Cluster;
+use flotilla_core::cluster::API_PORT;
 use flotilla_spec::Role;
 use serde_json::{Value, json};
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_bundle::Shelf;
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_bundle::BundleStore;
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ExtraOption, FeatureGates, KubernetesVersion, NodeDefaults, NodeName, NodeSpec, Role};
 use serde_json::json;
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     let typed = Typed::parse(cx, args)?;
     cx.cluster()?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     super::control_plane_is_to_run(&cluster)?;
@@ -29,8 +30,8 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
-    let shelf = Shelf::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    prepare::check(cx, &shelf, &cluster)?;
+    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
+    prepare::check(cx, &bundle_store, &cluster)?;
     // Others are not started or unpaused for it.
     cx.wait(cx.engine().require_api(&cluster))?;
     prepare::warn(cx, &cluster.spec);
@@ -144,13 +145,13 @@ fn add(cluster: &mut Cluster, wanted: &Wanted) -> Result<Vec<NodeName>, SpecErro
             continue;
         }
         let none_left = || SpecError::NoAddressLeft { node: name.clone() };
-        let next = cluster.handed_out.next_number(prefix).ok_or_else(none_left)?;
+        let next = cluster.allocations.next_number(prefix).ok_or_else(none_left)?;
         let new = name.clone().unwrap_or_else(|| free_name(cluster, next));
         cluster.spec.nodes.push(NodeSpec { name: new.clone(), ..wanted.node.clone() });
-        cluster.handed_out.hand_out(&new, prefix).ok_or_else(none_left)?;
+        cluster.allocations.allocate(&new, prefix).ok_or_else(none_left)?;
         added.push(new);
     }
-    cluster.handed_out.adding.extend(added.iter().cloned());
+    cluster.allocations.adding.extend(added.iter().cloned());
     Ok(added)
 }
 
@@ -174,13 +175,13 @@ fn free_name(cluster: &Cluster, number: u32) -> NodeName {
 fn unfinished(cluster: &Cluster, wanted: &NodeSpec) -> Vec<NodeName> {
     let is_alike = |node: &&NodeSpec| **node == NodeSpec { name: node.name.clone(), ..wanted.clone() };
     let alike = cluster.spec.nodes.iter().filter(is_alike).map(|node| &node.name);
-    alike.filter(|name| cluster.handed_out.adding.contains(name)).cloned().collect()
+    alike.filter(|name| cluster.allocations.adding.contains(name)).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use flotilla_engine::HandedOut;
+    use flotilla_core::Allocations;
     use flotilla_spec::ClusterFile;
 
     use super::*;
@@ -190,8 +191,8 @@ mod tests {
         let text = format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nnodes: [{nodes}]");
         let spec = ClusterFile::read("a.yaml", &text).unwrap().expanded(&"v1.37.1".parse().unwrap());
         let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
-        let handed_out = HandedOut::new(subnet, pods, String::new());
-        Cluster { spec, handed_out }
+        let allocations = Allocations::new(subnet, pods, String::new());
+        Cluster { spec, allocations }
     }
 
     fn typed(flags: &[&str], defaults: &NodeDefaults) -> NodeSpec {
@@ -243,13 +244,13 @@ mod tests {
 
     /// What the command adds to a cluster that has `adding` left from an earlier one.
     fn added(cluster: &mut Cluster, adding: &[&str], names: &[Option<&str>], labels: &str) -> Vec<String> {
-        cluster.handed_out.adding = adding.iter().map(|name| name.parse().unwrap()).collect();
-        cluster.hand_out().unwrap();
+        cluster.allocations.adding = adding.iter().map(|name| name.parse().unwrap()).collect();
+        cluster.allocate().unwrap();
         let names = names.iter().map(|name| name.map(|name| name.parse().unwrap())).collect();
         let mut node = NodeSpec::plain("demo".parse().unwrap(), Role::Worker);
         node.labels = labels.parse().unwrap();
         let added = add(cluster, &Wanted { names, node }).unwrap();
-        assert!(added.iter().all(|name| cluster.handed_out.adding.contains(name)));
+        assert!(added.iter().all(|name| cluster.allocations.adding.contains(name)));
         added.iter().map(ToString::to_string).collect()
     }
 

@@ -1,8 +1,8 @@
 //! `flotilla node delete`
 
+use flotilla_core::Drain;
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Leaving;
-use flotilla_engine::port::Drain;
 use serde_json::json;
 
 use crate::args::NodeDeleteArgs;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
     super::names(&cx.cluster()?, &args.nodes)?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node delete", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let names = super::names(&cluster, &args.nodes)?;

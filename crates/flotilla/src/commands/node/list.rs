@@ -1,8 +1,8 @@
 //! `flotilla node list`
 
-use flotilla_bundle::Shelf;
-use flotilla_engine::Cluster;
-use flotilla_engine::port::{Machine, Power};
+use flotilla_bundle::BundleStore;
+use flotilla_core::Cluster;
+use flotilla_core::{Machine, Power};
 use flotilla_spec::quantity::MIB;
 use flotilla_spec::{HostSize, Memory, NodeSpec, Role, WantedPower};
 use serde::Serialize;
@@ -118,8 +118,10 @@ fn memory(node: &NodeSpec, host: &HostSize) -> String {
 
 /// The version of a node's kubelet; of one with a bundle of its own, that of the bundle.
 fn version(cx: &Cx, cluster: &Cluster, node: &NodeSpec) -> String {
-    let shelf = node.bundle.is_some().then(|| Shelf::open(cx.settings().home.clone(), cx.cancel.clone()));
-    let bundle = shelf.and_then(|shelf| shelf.ok()?.find(cluster.handed_out.bundle_of(&node.name)).ok());
+    let bundle_store =
+        node.bundle.is_some().then(|| BundleStore::open(cx.settings().home.clone(), cx.cancel.clone()));
+    let bundle = bundle_store
+        .and_then(|bundle_store| bundle_store.ok()?.find(cluster.allocations.bundle_of(&node.name)).ok());
     bundle.map_or_else(|| cluster.spec.version_of(node).to_string(), |bundle| bundle.manifest.kubernetes)
 }
 

@@ -1,6 +1,6 @@
 //! `flotilla node start`
 
-use flotilla_engine::port::Changed;
+use flotilla_core::Changed;
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
     let wanted: Vec<String> = args.nodes.iter().chain(&args.name).cloned().collect();
     super::names(&cx.cluster()?, &wanted)?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let asked_for = super::names(&cluster, &wanted)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
         node.power = WantedPower::Running;
     }
     // Whoever starts one wants to keep it.
-    cluster.handed_out.leaving.retain(|node| !asked_for.contains(node));
+    cluster.allocations.leaving.retain(|node| !asked_for.contains(node));
     super::control_plane_is_to_run(&cluster)?;
     ranges::check(cx, &cluster, false)?;
     let changed = if asked_for.is_empty() {

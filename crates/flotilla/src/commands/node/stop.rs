@@ -1,7 +1,7 @@
 //! `flotilla node stop`
 
+use flotilla_core::{Changed, Drain};
 use flotilla_engine::converge::Leaving;
-use flotilla_engine::port::{Changed, Drain};
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), Failure> {
     super::names(&cx.cluster()?, &args.nodes)?;
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node stop", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let names = super::names(&cluster, &args.nodes)?;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flotilla_engine::port::{Changed, Drain};
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Drain};
+use flotilla_engine::EngineError;
 use flotilla_spec::{Change, NodeName, change};
 use serde_json::json;
 
@@ -42,7 +43,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
     if !plan.changes.is_empty() && !apply::agreed(cx, args.yes || !restarts, &plan)? {
         return Ok(());
     }
-    cx.heed_signals()?;
+    cx.handle_signals()?;
     prepare::warn(cx, &plan.wanted);
     // No node goes, so none is drained.
     let drain = Drain { limit: Duration::ZERO, force: args.force };
@@ -61,7 +62,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
 fn check_alone(cx: &Cx, cluster: &Cluster, node: &NodeName, plan: &Plan) -> Result<(), Failure> {
     let is_on = || cx.wait(cx.engine().machine(&cx.name, node)).is_ok();
     let restarts = plan.changes.iter().any(|change| change.restarts().is_some());
-    if plan.changes.iter().any(Change::relabels) || restarts && is_on() {
+    if plan.changes.iter().any(Change::updates_labels) || restarts && is_on() {
         cx.wait(cx.engine().can_start_nodes(cluster, std::slice::from_ref(node)))?;
     }
     Ok(())

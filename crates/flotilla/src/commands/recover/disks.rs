@@ -1,7 +1,8 @@
 //! How many control planes have their data: a majority of them needs no recovery, only a start.
 
-use flotilla_engine::port::Member;
-use flotilla_engine::{Cluster, EngineError, Node};
+use flotilla_core::Member;
+use flotilla_core::{Cluster, Node};
+use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd;
 use flotilla_spec::{Role, WantedPower};
 

@@ -1,7 +1,7 @@
 //! The control planes that have data and keys, and which of them knows most.
 
+use flotilla_core::event::{Event, Outcome, Step};
 use flotilla_engine::EngineError;
-use flotilla_engine::event::{Event, Outcome, Step};
 use flotilla_kubeadm::{FIRST_ANSWER, etcd};
 use flotilla_linux::poll;
 use futures::future::join_all;

@@ -1,6 +1,7 @@
 //! What a cluster is started as: what was typed, or a file.
 
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_engine::EngineError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, HostSize, WantedPower};
 

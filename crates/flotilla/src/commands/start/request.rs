@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use flotilla_engine::port::Condition;
-use flotilla_engine::{Cluster, EngineError};
+use flotilla_core::Cluster;
+use flotilla_core::Condition;
+use flotilla_engine::EngineError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;
@@ -159,7 +160,7 @@ impl Wanted {
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
     pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, Failure> {
-        let (known, handed_out) = (&cluster.spec, &cluster.handed_out);
+        let (known, allocations) = (&cluster.spec, &cluster.allocations);
         let (asked, given) = (&self.spec, &self.network);
         let network = &asked.network;
         let differs = [
@@ -168,8 +169,8 @@ impl Wanted {
                 None,
                 self.version && asked.kubernetes_version != known.kubernetes_version,
             ),
-            ("subnet", None, network.subnet.is_some_and(|subnet| subnet != handed_out.subnet)),
-            ("pod subnet", None, network.pod_subnet.is_some_and(|subnet| subnet != handed_out.pod_subnet)),
+            ("subnet", None, network.subnet.is_some_and(|subnet| subnet != allocations.subnet)),
+            ("pod subnet", None, network.pod_subnet.is_some_and(|subnet| subnet != allocations.pod_subnet)),
             ("service range", None, is_other(given.service_subnet.as_ref(), &known.network.service_subnet)),
             ("DNS domain", None, is_other(given.dns_domain.as_ref(), &known.network.dns_domain)),
             ("pod prefix", None, is_other(given.node_pod_prefix.as_ref(), &known.network.node_pod_prefix)),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use flotilla_core::Condition;
 use flotilla_engine::converge::Wait;
-use flotilla_engine::port::Condition;
 use flotilla_spec::error::SpecError;
 
 /// A pod can run.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use flotilla_engine::Cluster;
+use flotilla_core::Cluster;
 use jiff::Timestamp;
 use serde::Serialize;
 

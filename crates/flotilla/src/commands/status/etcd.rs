@@ -1,6 +1,6 @@
 //! What `status` says of etcd.
 
-use flotilla_engine::Cluster;
+use flotilla_core::Cluster;
 use flotilla_engine::quorum::Quorum;
 use serde::Serialize;
 
@@ -47,9 +47,9 @@ impl EtcdStatus {
 
 /// None where there is nobody to ask.
 pub(super) fn status_of(cx: &Cx, cluster: &Cluster) -> Option<EtcdStatus> {
-    let mut speakers = control_planes(cx, cluster).ok()?;
-    speakers.retain(|speaker| speaker.joined);
-    let status = Status::ask(cx, &speakers).ok()?;
+    let mut vias = control_planes(cx, cluster).ok()?;
+    vias.retain(|via| via.joined);
+    let status = Status::ask(cx, &vias).ok()?;
     Some(EtcdStatus::of(status.quorum(), status.alarms(cluster)))
 }
 

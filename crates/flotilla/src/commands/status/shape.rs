@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use flotilla_engine::Node;
-use flotilla_engine::port::{Certificate, Certificates};
+use flotilla_core::Node;
+use flotilla_core::{Certificate, Certificates};
 use flotilla_spec::{ClusterName, Role};
 use jiff::Timestamp;
 use serde::Serialize;

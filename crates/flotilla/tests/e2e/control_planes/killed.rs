@@ -14,10 +14,10 @@ pub(super) fn additions_and_deletions_are_finished(cluster: &Cluster, writer: &W
     let [first] = &control_planes(cluster)[..] else { panic!("not one control plane") };
     let add_it = ["node", "add", "--control-plane", NODE];
     for (add, again, delete) in [
-        (At::End("machine/extra"), &add_it[..], At::Beginning("retire/extra")),
-        (At::Within("join/extra", 800), &["start"], At::Within("retire/extra", 300)),
-        (At::Within("join/extra", 2500), &add_it, At::End("retire/extra")),
-        (At::End("join/extra"), &["start"], At::End("leave/extra")),
+        (At::End("machine/extra"), &add_it[..], At::Beginning("leave-control-plane/extra")),
+        (At::Within("join/extra", 800), &["start"], At::Within("leave-control-plane/extra", 300)),
+        (At::Within("join/extra", 2500), &add_it, At::End("leave-control-plane/extra")),
+        (At::End("join/extra"), &["start"], At::End("remove-from-api/extra")),
     ] {
         assert!(kill_at(cluster, &add_it, add), "it ended before {add:?}");
         cluster.succeed(again);
@@ -25,14 +25,14 @@ pub(super) fn additions_and_deletions_are_finished(cluster: &Cluster, writer: &W
         etcd::assert_members(cluster, &[first, NODE]);
         assert_eq!(fleet::readiness(cluster, NODE), "True", "an addition killed at {add:?}");
 
-        if matches!(delete, At::End("leave/extra")) {
+        if matches!(delete, At::End("remove-from-api/extra")) {
             a_stop_and_a_start_are_finished(cluster, writer, [first, NODE]);
         }
         assert!(kill_at(cluster, &["node", "delete", NODE], delete), "it ended before {delete:?}");
         // What was nearly done may have been finished in the moment before the kill.
         if fleet::names(cluster).iter().any(|name| name == NODE) {
             // Its pods have moved: a start finishes the removal as well.
-            let by_start = matches!(delete, At::End("retire/extra"));
+            let by_start = matches!(delete, At::End("leave-control-plane/extra"));
             cluster.succeed(if by_start { &["start"][..] } else { &["node", "delete", NODE] });
         }
         writer.after(&format!("a deletion was killed at {delete:?} and repeated"));
@@ -50,7 +50,7 @@ fn a_stop_and_a_start_are_finished(cluster: &Cluster, writer: &Writer, both: [&s
     let [other] = both.iter().copied().filter(|other| *other != node).collect::<Vec<_>>()[..] else {
         panic!("{both:?}")
     };
-    let retire = &*format!("retire/{node}").leak();
+    let retire = &*format!("leave-control-plane/{node}").leak();
     let join = &*format!("join/{node}").leak();
     let (stop, start) = (["node", "stop", &node], ["node", "start", &node]);
     // It is wanted stopped and is still a member: turned off like that it would take the majority with it.

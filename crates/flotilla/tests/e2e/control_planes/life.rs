@@ -43,7 +43,7 @@ pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writ
     etcd::assert_members(cluster, &five);
     assert_eq!(control_planes(cluster), five);
     etcd::holder(cluster, &five);
-    killed_and_repeated(cluster, &exported, At::Within("retire/NAME-m04", 300));
+    killed_and_repeated(cluster, &exported, At::Within("leave-control-plane/NAME-m04", 300));
     writer.after("two of five were deleted, killed and repeated");
     etcd::assert_members(cluster, &refs(&three));
 }
@@ -51,7 +51,7 @@ pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writ
 /// Leaves the second and the third.
 pub(super) fn the_primary_leaves(cluster: &Cluster, writer: &Writer) {
     let [first, second, third] = three(cluster);
-    assert!(kill_at(cluster, &["node", "delete", &first], At::Within("retire/NAME", 300)));
+    assert!(kill_at(cluster, &["node", "delete", &first], At::Within("leave-control-plane/NAME", 300)));
     cluster.succeed(&["node", "delete", &first]);
     writer.after("the primary was deleted, killed and repeated");
     etcd::assert_members(cluster, &[&second, &third]);

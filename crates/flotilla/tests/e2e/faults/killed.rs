@@ -69,11 +69,11 @@ fn killed_at_any_step_delete_leaves_nothing() {
 fn a_killed_delete_is_finished_by_the_next() {
     let (cluster, before) = cluster("kill-twice");
     for (made, at) in [
-        (At::End("kubeconfig"), At::Beginning("unpublish")),
+        (At::End("kubeconfig"), At::Beginning("remove_from_kubeconfig")),
         (At::End("kubeconfig"), At::Within("remove", 30)),
         (At::Within("api/NAME", 1000), At::Beginning("remove")),
         (At::End("machine/NAME"), At::End("remove")),
-        (At::End("machine/NAME"), At::Beginning("forget")),
+        (At::End("machine/NAME"), At::Beginning("remove-state")),
     ] {
         assert!(kill_at(&cluster, &["start"], made));
         assert!(kill_at(&cluster, &["delete"], at), "the delete ended before {at:?}");

@@ -17,7 +17,7 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
     for (add, delete) in [
         (At::Beginning("machine/extra"), At::Beginning("drain/extra")),
         (At::End("routes"), At::End("drain/extra")),
-        (At::Beginning("join/extra"), At::End("leave/extra")),
+        (At::Beginning("join/extra"), At::End("remove-from-api/extra")),
         (At::End("join/extra"), At::Beginning("remove/extra")),
         (At::Beginning("wait"), At::End("remove/extra")),
     ] {
@@ -67,7 +67,7 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
     assert!(fleet::list(&cluster)[1..3].iter().all(|node| node["Status"] == "Stopped"));
     let all = [second, third].into_iter().chain(others).map(String::as_str);
     let delete: Vec<_> = ["node", "delete"].into_iter().chain(all).collect();
-    let step = &*format!("leave/{third}").leak();
+    let step = &*format!("remove-from-api/{third}").leak();
     assert!(kill_at(&cluster, &delete, At::End(step)));
     if fleet::names(&cluster).len() > 1 {
         cluster.succeed(&delete);
@@ -102,7 +102,8 @@ fn whatever_command_is_killed_the_same_again_gets_to_its_end() {
     let text =
         format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: {}\nnodes: {nodes}\n", cluster.name);
     fs::write(&path, text).unwrap();
-    let kills = [At::Beginning("join/NAME-x"), At::End("labels/NAME-m02"), At::End("leave/NAME-m03")];
+    let kills =
+        [At::Beginning("join/NAME-x"), At::End("labels/NAME-m02"), At::End("remove-from-api/NAME-m03")];
     assert_eq!(insist(&["apply", "-f", path.to_str().unwrap(), "--yes"], &kills), 3);
     assert_eq!(fleet::names(&cluster), [cluster.name.as_str(), second.as_str(), "tn-again-x"]);
     assert_eq!(cluster.field(&["node", &second], "{.metadata.labels.tier}"), "two");

@@ -1,0 +1,31 @@
+//! The words that all crates share, and the traits between the layers. No I/O, no policy.
+//!
+//! - [`cluster`]: what a person wants, and what was allocated to it;
+//! - [`driver`] makes machines, [`exec`] runs programs in one, [`bootstrap`] makes Kubernetes out of them,
+//!   [`kubeconfig`] is where the person's clients find it: each has a fake in the test kit;
+//! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
+//! - [`cancel`] ends what runs.
+
+pub mod bootstrap;
+pub mod cancel;
+pub mod certificate;
+mod changed;
+pub mod cluster;
+pub mod driver;
+pub mod event;
+pub mod exec;
+pub mod explain;
+pub mod kubeconfig;
+
+pub use bootstrap::{
+    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
+};
+pub use cancel::Cancel;
+pub use certificate::{Certificate, Certificates};
+pub use changed::Changed;
+pub use cluster::{Allocations, Cluster, Node};
+pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
+pub use event::{Event, Outcome, Reporter, Step, Unit};
+pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
+pub use explain::{Code, Explain};
+pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRemoval};

@@ -1,0 +1,102 @@
+//! The person's kubeconfig. It belongs to the person: that it cannot be read or written is reported and stops no cluster.
+
+use flotilla_spec::ClusterName;
+
+use super::Engine;
+use crate::error::EngineError;
+use flotilla_core::event::Event;
+use flotilla_core::{ApiAccess, Changed, KubeconfigError, KubeconfigRemoval, Power};
+
+impl Engine<'_> {
+    pub(super) fn write_kubeconfig(
+        &self,
+        name: &ClusterName,
+        access: &ApiAccess,
+    ) -> Result<Changed, EngineError> {
+        self.or_warn(self.kubeconfig.put(name, access), || {
+            (
+                format!("cannot add {name} to your kubeconfig"),
+                "fix that, then run `flotilla update-context`".into(),
+            )
+        })
+    }
+
+    pub(super) fn unset_context(&self, name: &ClusterName) -> Result<Changed, EngineError> {
+        self.or_warn(self.kubeconfig.unset_context(name), || {
+            let cure = format!("if {name} is its current context, select another one");
+            (format!("cannot unset_context {name} in your kubeconfig"), cure)
+        })
+    }
+
+    pub(super) fn is_current(&self, name: &ClusterName) -> Result<bool, EngineError> {
+        let current =
+            self.kubeconfig.is_current(name).map(|current| if current { Changed::Yes } else { Changed::No });
+        let current = self.or_warn(current, || {
+            let cure = format!("if {name} is its current context, it stays so");
+            ("cannot read your kubeconfig".to_owned(), cure)
+        });
+        Ok(current?.is_yes())
+    }
+
+    pub(super) fn remove_from_kubeconfig(
+        &self,
+        name: &ClusterName,
+        authorities: &[Vec<u8>],
+    ) -> Result<Changed, EngineError> {
+        let removed = self.kubeconfig.remove(name, authorities).map(|KubeconfigRemoval { changed, left }| {
+            if let Some(left) = left {
+                let text = format!("{left}: left as it is");
+                self.reporter.report(Event::Note { text });
+            }
+            changed
+        });
+        self.or_warn(removed, || {
+            let cure = format!("if cluster, user and context {name} are in it, remove them yourself");
+            (format!("cannot remove {name} from your kubeconfig"), cure)
+        })
+    }
+
+    /// What the machines of a cluster that are on say of who they belong to. Nothing where they cannot be asked.
+    pub(super) async fn authorities(&self, name: &ClusterName) -> Vec<Vec<u8>> {
+        let mut authorities = Vec::new();
+        for machine in self.machines(name).await.unwrap_or_default().into_values() {
+            if machine.state().power == Power::On
+                && let Some(authority) = self.bootstrapper.authority(machine.as_ref()).await
+                && !authorities.contains(&authority)
+            {
+                authorities.push(authority);
+            }
+        }
+        authorities
+    }
+
+    /// Reports what keeps the file from being changed, and what to do about it.
+    fn or_warn(
+        &self,
+        done: Result<Changed, KubeconfigError>,
+        told: impl FnOnce() -> (String, String),
+    ) -> Result<Changed, EngineError> {
+        match done {
+            Err(KubeconfigError::Personal { source }) => {
+                let (what, cure) = told();
+                let mut reason = source.to_string();
+                let mut below = source.source();
+                while let Some(cause) = below {
+                    reason = format!("{reason}: {cause}");
+                    below = cause.source();
+                }
+                self.reporter.report(Event::Warning { text: format!("{what}: {reason}; {cure}") });
+                Ok(Changed::No)
+            }
+            done => Ok(done?),
+        }
+    }
+}
+
+/// What was read of the file; none if it cannot be.
+pub(super) fn if_readable<T>(read: Result<T, KubeconfigError>) -> Result<Option<T>, EngineError> {
+    match read {
+        Err(KubeconfigError::Personal { .. }) => Ok(None),
+        read => Ok(Some(read?)),
+    }
+}

@@ -1,0 +1,169 @@
+//! What can go wrong with machines made of namespaces.
+
+use std::io;
+use std::path::PathBuf;
+
+use flotilla_core::Code;
+use flotilla_core::{DriverError, ExecError, Finding, Severity};
+use flotilla_linux::cgroup::CgroupError;
+use flotilla_linux::host::CommandError;
+use flotilla_linux::machine::MachineError;
+use flotilla_linux::net::NetError;
+use flotilla_linux::nft::NftError;
+use flotilla_linux::resolver::ResolverError;
+use flotilla_linux::sysctl::SysctlError;
+use flotilla_spec::NodeName;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NativeError {
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("cannot boot node {node}")]
+    Boot { node: NodeName, source: MachineError },
+    #[error("cannot connect node {node}")]
+    Connect { node: NodeName, source: NetError },
+    #[error("cannot start keepalived in node {node}")]
+    Keepalived { node: NodeName, source: CommandError },
+    #[error("cannot make the network")]
+    Network(#[from] NetError),
+    #[error("cannot make the network")]
+    Rules(#[from] NftError),
+    #[error("cannot make the network")]
+    Setting(#[from] SysctlError),
+    #[error("cannot tell the nodes a name server")]
+    Resolver(#[from] ResolverError),
+    #[error("cannot use control groups")]
+    Cgroup(#[from] CgroupError),
+    #[error("the bundle {digest} is not there")]
+    NoBundle { digest: String },
+    #[error("no address was handed out for node {node}")]
+    NoAddress { node: NodeName },
+    #[error("node {node} cannot have {} of the host", path.display())]
+    MountSource { node: NodeName, path: PathBuf, source: io::Error },
+    #[error("node {node} did not stop")]
+    NotStopped { node: NodeName, source: Option<CgroupError> },
+    #[error("node {node} runs, but its processes cannot be seen from here")]
+    Unseen { node: NodeName },
+    #[error("{} things cannot be removed: {}", failures.len(), listed(failures))]
+    Removal { failures: Vec<NativeError> },
+}
+
+impl NativeError {
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ("RSRC_DISK_FULL", 26),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                ("HOST_PERMISSION", 37)
+            }
+            Self::Io { .. } => ("HOST_IO", 30),
+            Self::Network(_) | Self::Rules(_) | Self::Setting(_) | Self::Resolver(_) => ("IF_NETWORK", 70),
+            Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
+            Self::MountSource { .. } => ("HOST_NO_MOUNT", 35),
+            Self::NotStopped { .. } => ("GUEST_STOP_TIMEOUT", 82),
+            Self::Removal { failures } if !failures.is_empty() => return failures[0].code(),
+            _ => ("DRV_NATIVE", 50),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NoBundle { .. } => vec!["make it with `flotilla bundle build`".into()],
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
+            }
+            Self::Io { .. } => Vec::new(),
+            Self::Cgroup(CgroupError::Occupied { .. }) => vec![
+                "give the container a cgroup namespace of its own: `docker run --privileged --cgroupns=private`".into(),
+            ],
+            Self::NotStopped { .. } => vec![
+                "processes that wait for a disk or a network file system end when that answers: run the command again to retry"
+                    .into(),
+            ],
+            Self::Unseen { .. } => {
+                vec!["run flotilla where the node was started: on the host, or in the same container".into()]
+            }
+            Self::Removal { failures } => failures.iter().flat_map(Self::hints).collect(),
+            Self::Keepalived { .. } => vec![
+                "a node that an older flotilla has booted has none: restart the cluster with `flotilla stop` and `flotilla start`".into(),
+            ],
+            Self::MountSource { path, .. } => {
+                vec![format!("make {}, or mount something else", path.display())]
+            }
+            _ => vec!["see what this host lacks with `flotilla doctor`".into()],
+        }
+    }
+}
+
+impl NativeError {
+    /// The error as something that was found before it was met.
+    pub(super) fn finding(self) -> Finding {
+        let (Code { name, exit_status }, cure) = (self.code(), self.hints().join("; "));
+        let what = self.to_string();
+        let why = into_source(self).map(|source| format!(": {source}")).unwrap_or_default();
+        Finding { code: name, exit_status, severity: Severity::Fatal, text: format!("{what}{why}"), cure }
+    }
+}
+
+impl From<NativeError> for DriverError {
+    fn from(error: NativeError) -> Self {
+        match error {
+            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } })
+            | NativeError::Keepalived { source: CommandError::Cancelled { .. }, .. } => {
+                Self::Exec(ExecError::Interrupted)
+            }
+            error => {
+                let (code, hints) = (error.code(), error.hints());
+                let what = error.to_string();
+                let source = into_source(error);
+                Self::Failed { what, code, hints, source }
+            }
+        }
+    }
+}
+
+/// What caused it: its own text is told already.
+fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + Sync>> {
+    Some(match error {
+        NativeError::Io { source, .. } | NativeError::MountSource { source, .. } => Box::new(source),
+        NativeError::Boot { source, .. } => Box::new(source),
+        NativeError::Connect { source, .. } | NativeError::Network(source) => Box::new(source),
+        NativeError::Rules(source) => Box::new(source),
+        NativeError::Keepalived { source, .. } => Box::new(source),
+        NativeError::Setting(source) => Box::new(source),
+        NativeError::Resolver(source) => Box::new(source),
+        NativeError::Cgroup(source) => Box::new(source),
+        NativeError::NotStopped { source, .. } => Box::new(source?),
+        NativeError::NoBundle { .. }
+        | NativeError::NoAddress { .. }
+        | NativeError::Unseen { .. }
+        | NativeError::Removal { .. } => {
+            return None;
+        }
+    })
+}
+
+/// Errors with what caused them, in one line.
+fn listed(errors: &[NativeError]) -> String {
+    let text = |error: &NativeError| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    };
+    errors.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// Names the file that an error is about.
+pub(super) trait At<T> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, NativeError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, NativeError> {
+        self.map_err(|source| NativeError::Io { action, path: path.into(), source })
+    }
+}

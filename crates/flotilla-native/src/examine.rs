@@ -1,0 +1,80 @@
+//! What the host has, lacks, or has in the way.
+//!
+//! [`Facts::gather`] looks, [`judge`] says what to think of it: so every judgement can be tested without a host that
+//! deserves it. Each check gives exactly one finding, also where all is well.
+
+use std::path::Path;
+
+use flotilla_core::{Finding, Severity};
+
+mod facts;
+mod filter;
+mod host;
+mod network;
+mod resources;
+#[cfg(test)]
+mod tests;
+
+use facts::Facts;
+
+/// Looks at everything that machines need. Blocks for some milliseconds, and leaves everything as it was.
+pub(super) fn examine(home: &Path) -> Vec<Finding> {
+    judge(&Facts::gather(home))
+}
+
+/// What the facts mean. The order is that of the screen; the first fatal one gives the exit status.
+fn judge(facts: &Facts) -> Vec<Finding> {
+    let checks = [
+        host::permission,
+        host::kernel,
+        host::namespaces,
+        host::cgroups,
+        host::overlay,
+        host::state_folder_is_writable,
+        host::state_folder,
+        host::inotify,
+        host::open_files,
+        host::oom_scores,
+        host::selinux,
+        resources::cpus,
+        resources::memory,
+        resources::disk,
+        network::forwarding,
+        network::packet_filter,
+        network::legacy_iptables,
+        network::firewalld,
+        network::firewall,
+        network::subnets,
+        network::name_server,
+    ];
+    checks.iter().map(|check| check(facts)).collect()
+}
+
+/// What a check is called and exits with, whatever it finds.
+pub(super) struct Check {
+    code: &'static str,
+    exit_status: u8,
+}
+
+impl Check {
+    pub(super) const fn new(code: &'static str, exit_status: u8) -> Self {
+        Self { code, exit_status }
+    }
+
+    fn good(&self, text: impl Into<String>) -> Finding {
+        self.finding(Severity::Good, text, "")
+    }
+
+    fn warning(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
+        self.finding(Severity::Warning, text, cure)
+    }
+
+    pub(super) fn fatal(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
+        self.finding(Severity::Fatal, text, cure)
+    }
+
+    fn finding(&self, severity: Severity, text: impl Into<String>, cure: impl Into<String>) -> Finding {
+        let Self { code, exit_status } = *self;
+        Finding { code, exit_status, severity, text: text.into(), cure: cure.into() }
+    }
+}

@@ -1,0 +1,158 @@
+//! Machines made of plain Linux namespaces: no Docker, no virtual machines, a node in half a second.
+//!
+//! ```text
+//! clusters/NAME/nodes/NODE/   bundle   the digest of what its root is made from
+//!                             uuid     the machine's own, for ever
+//!                             upper/   what it wrote outside /var      work/ merged/ lower/  the overlay's own
+//!                             var/     its /var, with the image store as hard links
+//!                             console  what PID 1 said
+//! ```
+//!
+//! What is in the kernel is found again by names that follow from the cluster's ([`names::Names`]): control groups,
+//! the bridge and its ports, the tables of packet rules. So nothing is written down that could be lost, and `remove_all`
+//! needs nothing but the name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use flotilla_core::Cancel;
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Driver, DriverError, Finding, Machine, Refusal, Subnet};
+use flotilla_linux::cgroup::Layout;
+use flotilla_spec::{ClusterName, NodeName};
+
+mod attachments;
+mod boot;
+mod cabling;
+mod disk;
+mod error;
+mod etc;
+mod examine;
+mod keepalived;
+mod limits;
+mod machine;
+mod names;
+mod neighbours;
+mod network;
+mod ports;
+mod remove;
+mod store;
+
+use error::NativeError;
+use names::Names;
+
+/// The driver. Needs root for everything but looking at the host.
+#[derive(Debug, Clone)]
+pub struct Native {
+    /// The state folder.
+    home: PathBuf,
+    cancel: Cancel,
+}
+
+impl Native {
+    /// `home` is the state folder, with bundles in `bundles/` and clusters in `clusters/`.
+    pub fn new(home: &Path, cancel: &Cancel) -> Self {
+        Self { home: home.to_owned(), cancel: cancel.clone() }
+    }
+
+    fn names(&self, cluster: &ClusterName) -> Names {
+        Names::of(&self.home, cluster)
+    }
+
+    fn cluster_folder(&self, cluster: &ClusterName) -> PathBuf {
+        self.home.join("clusters").join(cluster.as_ref())
+    }
+
+    fn nodes_folder(&self, cluster: &ClusterName) -> PathBuf {
+        self.cluster_folder(cluster).join("nodes")
+    }
+
+    fn bundle_folder(&self, digest: &str) -> PathBuf {
+        self.home.join("bundles").join(digest)
+    }
+
+    /// Runs something that blocks where that is allowed.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, NativeError> + Send + 'static,
+    ) -> Result<T, DriverError> {
+        let own = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&own)).await;
+        // It is joined, never aborted: all that can come this way is a panic.
+        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        done.map_err(DriverError::from)
+    }
+}
+
+#[async_trait]
+impl Driver for Native {
+    async fn examine(&self) -> Vec<Finding> {
+        let home = self.home.clone();
+        let examined = tokio::task::spawn_blocking(move || examine::examine(&home)).await;
+        examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.examine_attachments(&cluster)).await
+    }
+
+    async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
+        let except = except.clone();
+        self.blocking(move |native| network::in_use(&native.names(&except))).await
+    }
+
+    async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.has_network_now(&cluster)).await
+    }
+
+    async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.make_network(&cluster)).await
+    }
+
+    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.tell_all_nodes(&cluster)).await
+    }
+
+    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.all_nodes_know(&cluster)).await
+    }
+
+    async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.find_machines(&cluster)).await
+    }
+
+    async fn ensure(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.ensure_machine(&cluster, &node)).await
+    }
+
+    async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.stop_machine(&cluster, &node)).await
+    }
+
+    async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.remove_machine(&cluster, &node)).await
+    }
+
+    async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.remove_everything(&cluster)).await
+    }
+}
+
+fn layout() -> Result<Layout, NativeError> {
+    Layout::of_host().map_err(|source| NativeError::Io {
+        action: "read",
+        path: "/proc/self/mountinfo".into(),
+        source,
+    })
+}

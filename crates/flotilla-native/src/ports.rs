@@ -1,0 +1,148 @@
+//! Ports of the host that lead to nodes: a table of packet rules of its own, replaced whole.
+
+use std::net::SocketAddrV4;
+
+use flotilla_core::Changed;
+use flotilla_core::{Cluster, Node};
+use flotilla_linux::host::CommandError;
+use flotilla_linux::nft::{Forward, Forwards, NftError, forward_table};
+use flotilla_linux::resolver::Upstream;
+use flotilla_linux::sysctl;
+use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
+
+use super::Native;
+use super::error::NativeError;
+use super::names::Names;
+
+/// What comes between a port and the address that it leads to, in a rule's comment.
+const TO: &str = " to ";
+/// The same before the node's name.
+const FOR: &str = " for ";
+
+impl Native {
+    pub(super) fn forwards(&self, cluster: &Cluster) -> Forwards {
+        let names = self.names(cluster.name());
+        Forwards {
+            table: names.ports_table(),
+            bridge: names.bridge(),
+            inside: vec![cluster.allocations.subnet, cluster.allocations.pod_subnet],
+            ports: cluster
+                .nodes()
+                .filter(|node| node.spec.power == WantedPower::Running)
+                .flat_map(|node| node.spec.ports.clone().into_iter().map(move |port| forward(&node, port)))
+                .collect(),
+        }
+    }
+
+    /// Makes the host's ports those of the nodes, if they are not.
+    pub(super) fn ensure_ports(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
+        let forwards = self.forwards(cluster);
+        if self.has_ports(cluster, &forwards)? {
+            return Ok(Changed::No);
+        }
+        self.nft(cluster).apply(&forward_table(&forwards))?;
+        let_loopback_pass(&forwards, &Upstream::read()?)?;
+        Ok(Changed::Yes)
+    }
+
+    /// Takes the ports away that lead to a node: to be refused at once is better than to wait for one that is off.
+    pub(super) fn close_ports(&self, cluster: &ClusterName, node: &NodeName) -> Result<(), NativeError> {
+        let (table, end) = (self.names(cluster).ports_table(), format!("{FOR}{node}"));
+        match self.any_nft(cluster).remove_commented(&table, |comment| comment.ends_with(&end)) {
+            // Without an nft there are no rules of ours.
+            Err(NftError::List { source: CommandError::NotFound { .. }, .. }) => Ok(()),
+            closed => Ok(closed.map(drop)?),
+        }
+    }
+
+    /// Whether the host has exactly these.
+    pub(super) fn has_ports(&self, cluster: &Cluster, forwards: &Forwards) -> Result<bool, NativeError> {
+        let comments = self.nft(cluster).list_own_comments()?;
+        let mut there: Vec<_> = comments
+            .iter()
+            .filter(|(table, _)| *table == forwards.table)
+            .map(|(_, comment)| comment)
+            .collect();
+        let mut wanted: Vec<_> = forwards.ports.iter().map(|forward| &forward.comment).collect();
+        // Each is there for packets from outside and for the host's own.
+        for list in [&mut there, &mut wanted] {
+            list.sort();
+            list.dedup();
+        }
+        Ok(there == wanted)
+    }
+}
+
+/// Lets packets of the loopback link take the bridge where that is needed, and nowhere else. The rules that guard the
+/// loopback link have to be there.
+pub(super) fn let_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> Result<(), NativeError> {
+    let setting = format!("net/ipv4/conf/{}/route_localnet", forwards.bridge);
+    sysctl::set(&setting, if need_loopback(forwards, upstream) { "1" } else { "0" })?;
+    Ok(())
+}
+
+/// Whether packets of the loopback link take the bridge.
+pub(super) fn need_loopback(forwards: &Forwards, upstream: &Upstream) -> bool {
+    forwards.need_route_localnet() || matches!(upstream, Upstream::Loopback(_))
+}
+
+fn forward(node: &Node, port: HostPort) -> Forward {
+    Forward {
+        address: port.address,
+        port: port.host,
+        protocol: port.protocol.to_string(),
+        to: SocketAddrV4::new(node.address, port.node),
+        comment: format!("{port}{TO}{}{FOR}{}", node.address, node.spec.name),
+    }
+}
+
+/// The port that a rule of some cluster is for, and the node's name, by the table and the comment of the rule.
+pub(super) fn forwarded(table: &str, comment: &str) -> Option<(HostPort, String)> {
+    Names::is_ports_table(table).then_some(())?;
+    let (port, rest) = comment.split_once(TO)?;
+    let (_, node) = rest.split_once(FOR)?;
+    Some((port.parse().ok()?, node.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flotilla_testkit::fake;
+
+    const SPEC: &str = "\
+apiVersion: flotilla.dev/v1
+kind: Cluster
+name: demo
+kubernetesVersion: v1.37.1
+nodes:
+- {name: demo, role: control-plane, ports: ['8080:30080', '0.0.0.0:53:30053/udp']}
+- {name: off, role: worker, ports: ['9090:30090'], state: stopped}
+";
+
+    #[test]
+    fn the_comment_of_a_rule_tells_what_it_is_for() {
+        let cluster = fake::cluster_of(SPEC, "10.213.0.0/24");
+        let native = Native::new(std::path::Path::new("/nowhere"), &flotilla_core::Cancel::new());
+        let forwards = native.forwards(&cluster);
+        let told: Vec<_> = forwards
+            .ports
+            .iter()
+            .filter_map(|forward| forwarded(&forwards.table, &forward.comment))
+            .map(|(port, node)| format!("{port} {node}"))
+            .collect();
+        assert_eq!(told, ["8080:30080 demo", "0.0.0.0:53:30053/udp demo"], "a node that is off has none");
+        assert_eq!(forwarded("flotilla-12345678", &forwards.ports[0].comment), None);
+        assert_eq!(forwarded(&forwards.table, "something else"), None);
+    }
+
+    #[test]
+    fn the_longest_comment_is_one_that_nft_takes() {
+        let mut cluster = fake::cluster_of(SPEC, "10.213.0.0/24");
+        cluster.spec.nodes[0].name = "n".repeat(63).parse().unwrap();
+        let mut node = cluster.node(&"off".parse().unwrap()).unwrap();
+        node.spec.name = cluster.spec.nodes[0].name.clone();
+        node.address = [255, 255, 255, 255].into();
+        let port = "255.255.255.255:65535:65535/udp".parse().unwrap();
+        assert!(forward(&node, port).comment.len() < 128);
+    }
+}

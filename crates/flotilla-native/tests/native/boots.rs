@@ -1,0 +1,27 @@
+//! What tells one boot of a machine from the next.
+
+use std::fs;
+
+use flotilla_core::Cluster;
+use flotilla_core::Driver;
+use flotilla_testkit::contract::Case;
+
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+pub(crate) const CASES: &[(&str, Case)] =
+    &[("each_boot_has_an_identifier_of_its_own", |driver, cluster| Box::pin(identifiers(driver, cluster)))];
+
+async fn identifiers(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    let mut seen = vec![fs::read_to_string(BOOT).unwrap()];
+    for _ in 0..2 {
+        let machine = driver.ensure(cluster, node).await.unwrap();
+        let read = async || String::from_utf8(machine.exec().get(BOOT).await.unwrap().unwrap()).unwrap();
+        let boot = read().await;
+        assert_eq!(boot, read().await, "it stays the same while the machine is on");
+        assert!(!seen.contains(&boot), "{boot} was seen before: {seen:?}");
+        seen.push(boot);
+        driver.stop(cluster.name(), node).await.unwrap();
+    }
+}

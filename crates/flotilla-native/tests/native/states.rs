@@ -1,0 +1,192 @@
+//! Machines that are frozen, out of sight, or started by a shell with settings of its own.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+
+use flotilla_core::Cluster;
+use flotilla_core::{Changed, Cmd, Driver, ExecError, MachineState, Power};
+use flotilla_linux::cgroup::Layout;
+use flotilla_linux::machine::life::{self, Life};
+use flotilla_linux::process::Process;
+use flotilla_testkit::contract::Case;
+use rustix::fs::Mode;
+use rustix::io::{FdFlags, fcntl_setfd};
+
+pub(crate) const CASES: &[(&str, Case)] = &[
+    ("what_is_frozen_in_a_machine_does_not_keep_it_up", |driver, cluster| {
+        Box::pin(what_is_frozen_in_a_machine_does_not_keep_it_up(driver, cluster))
+    }),
+    ("a_frozen_machine_is_told_thawed_and_stopped", |driver, cluster| {
+        Box::pin(a_frozen_machine_is_told_thawed_and_stopped(driver, cluster))
+    }),
+    ("a_machine_whose_groups_are_out_of_sight_is_found", |driver, cluster| {
+        Box::pin(a_machine_whose_groups_are_out_of_sight_is_found(driver, cluster))
+    }),
+    ("a_machine_has_nothing_of_our_umask_and_files", |driver, cluster| {
+        Box::pin(a_machine_has_nothing_of_our_umask_and_files(driver, cluster))
+    }),
+    ("a_program_that_takes_too_long_is_an_error_of_its_node", |driver, cluster| {
+        Box::pin(a_program_that_takes_too_long_is_an_error_of_its_node(driver, cluster))
+    }),
+];
+
+/// Makes a group in the machine as a paused container has one, with a process in it.
+const FREEZE_ONE: &str = "
+group=/sys/fs/cgroup/freezer/paused; [ -d /sys/fs/cgroup/freezer ] || group=/sys/fs/cgroup/paused
+mkdir -p $group
+sh -c \"echo 0 > $group/cgroup.procs; exec sleep 1000000\" </dev/null >/dev/null 2>&1 &
+until grep -q . $group/cgroup.procs; do :; done
+if [ -e $group/freezer.state ]; then echo FROZEN > $group/freezer.state; else echo 1 > $group/cgroup.freeze; fi";
+
+async fn what_is_frozen_in_a_machine_does_not_keep_it_up(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    for _ in 0..2 {
+        let machine = driver.ensure(cluster, node).await.unwrap();
+        machine.exec().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
+        assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
+        assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    }
+    let machine = driver.ensure(cluster, node).await.unwrap();
+    machine.exec().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
+    driver.remove(cluster.name(), node).await.unwrap();
+    assert!(driver.find(cluster.name()).await.unwrap().is_empty());
+}
+
+async fn a_frozen_machine_is_told_thawed_and_stopped(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    let machine = driver.ensure(cluster, node).await.unwrap();
+    freeze(&init(cluster));
+    assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: false });
+    let error = machine.exec().run(Cmd::new(["true"])).await.unwrap_err();
+    assert!(matches!(&error, ExecError::Frozen { node, .. } if node == "te-contract"), "{error}");
+    // Files can be read all the same: no process of the machine has a part in it.
+    assert!(machine.exec().get("/etc/hosts").await.unwrap().is_some());
+    driver.ensure(cluster, node).await.unwrap();
+    assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true });
+    machine.exec().run(Cmd::new(["true"])).await.unwrap();
+    freeze(&init(cluster));
+    assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    driver.ensure(cluster, node).await.unwrap();
+    freeze(&init(cluster));
+    driver.remove(cluster.name(), node).await.unwrap();
+}
+
+async fn a_machine_whose_groups_are_out_of_sight_is_found(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    driver.ensure(cluster, node).await.unwrap();
+    let before = init(cluster);
+    leave_groups(&before);
+    assert_eq!(state(driver, cluster).await.power, Power::On);
+    let machine = driver.ensure(cluster, node).await.unwrap();
+    assert_eq!(init(cluster).pid(), before.pid(), "no second machine is on its disk");
+    machine.exec().run(Cmd::new(["true"])).await.unwrap();
+    assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    assert!(before.has_ended());
+    driver.ensure(cluster, node).await.unwrap();
+    leave_groups(&init(cluster));
+    let last = init(cluster);
+    driver.remove(cluster.name(), node).await.unwrap();
+    assert!(last.has_ended(), "nobody writes to what was removed");
+}
+
+async fn a_machine_has_nothing_of_our_umask_and_files(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    // As `flock LOCK flotilla start` has it: a file that whoever we start inherits.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("inherited");
+    let file = File::create(&path).unwrap();
+    fcntl_setfd(file.as_fd(), FdFlags::empty()).unwrap();
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let booted = driver.ensure(cluster, node).await;
+    let machine = booted.unwrap();
+    let shown = machine.exec().run(Cmd::sh("umask; stat -c '%a %n' / /etc /etc/hosts /etc/resolv.conf /run/flotilla /var/log /etc/cni/net.d; ls -l /proc/self/fd"));
+    let shown = shown.await.unwrap().text();
+    rustix::process::umask(umask);
+    let (modes, files) = shown.split_once("/etc/cni/net.d").unwrap();
+    let expected =
+        "0022\n755 /\n755 /etc\n644 /etc/hosts\n644 /etc/resolv.conf\n755 /run/flotilla\n755 /var/log\n755 ";
+    assert_eq!(modes, expected);
+    assert!(!files.contains("inherited"), "{files}");
+    let held =
+        init(cluster).look(|proc| fs::read_dir(proc.join("fd"))?.collect::<Result<Vec<_>, _>>()).unwrap();
+    let held: Vec<_> = held.iter().filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+    assert!(!held.contains(&path), "{held:?}");
+}
+
+async fn a_program_that_takes_too_long_is_an_error_of_its_node(driver: &dyn Driver, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    driver.ensure_network(cluster).await.unwrap();
+    let machine = driver.ensure(cluster, node).await.unwrap();
+    let slow = Cmd::new(["sleep", "1000000"]).within(std::time::Duration::from_secs(1));
+    let error = machine.exec().run(slow).await.unwrap_err();
+    assert_eq!(error.to_string(), "node te-contract does not answer: `sleep 1000000` took longer than 1 s");
+    let left = machine.exec().run(Cmd::sh("pgrep -f '[s]leep 1000000' || true")).await.unwrap().text();
+    assert_eq!(left, "", "it was killed");
+}
+
+async fn state(driver: &dyn Driver, cluster: &Cluster) -> MachineState {
+    driver.find(cluster.name()).await.unwrap()[0].state()
+}
+
+/// PID 1 of the cluster's only machine, by the lock on its disk.
+fn init(cluster: &Cluster) -> Process {
+    let folder = crate::home().join("clusters").join(cluster.name().as_ref()).join("nodes/te-contract");
+    match life::of(&folder).unwrap() {
+        Life::Runs(init) => init,
+        other => panic!("it does not run: {other:?}"),
+    }
+}
+
+/// The folders of the groups that a process is in.
+fn groups(process: &Process) -> Vec<std::path::PathBuf> {
+    let text = process.look(|proc| fs::read_to_string(proc.join("cgroup"))).unwrap();
+    let path_of = |controllers: &str| {
+        text.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            (fields.next()? == controllers).then(|| fields.next().unwrap().trim_start_matches('/').to_owned())
+        })
+    };
+    match Layout::of_host().unwrap() {
+        Layout::None => Vec::new(),
+        Layout::V1 { hierarchies, .. } => hierarchies
+            .into_iter()
+            .map(|one| one.mount_point.join(path_of(&one.controllers.join(",")).unwrap()))
+            .collect(),
+        Layout::V2 { mount_point, .. } => vec![mount_point.join(path_of("").unwrap())],
+    }
+}
+
+/// Freezes the machine, all of it.
+fn freeze(init: &Process) {
+    for group in groups(init) {
+        // In v2 PID 1 is in a leaf of it.
+        let group = if group.ends_with("init") { group.parent().unwrap().to_owned() } else { group };
+        for (file, frozen) in [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")] {
+            if group.join(file).exists() {
+                fs::write(group.join(file), frozen).unwrap();
+            }
+        }
+    }
+}
+
+/// Moves all processes of a machine out of its groups, as if the host's mounts were others than when it was started.
+fn leave_groups(init: &Process) {
+    for group in groups(init) {
+        let root =
+            group.ancestors().find(|path| path.ends_with("flotilla")).and_then(|path| path.parent()).unwrap();
+        loop {
+            let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap();
+            if processes.is_empty() {
+                break;
+            }
+            for process in processes.lines() {
+                // It may have ended.
+                let _ = fs::write(root.join("cgroup.procs"), process);
+            }
+        }
+    }
+}
