@@ -496,7 +496,7 @@ fn only_what_is_on_is_stopped_and_only_the_current_context_is_left() {
     stop/demo-b
     stop/demo-c
     stop/demo-d
-    unset_context
+    unset-context
     ");
     let off = Observed { published: false, ..with_machine(&cluster, OFF) };
     assert_eq!(plan::stop(&cluster, &off), Plan::default());
@@ -512,7 +512,7 @@ fn a_machine_that_no_spec_knows_is_stopped_too() {
 #[test]
 fn a_cluster_is_forgotten_when_all_of_it_is_gone() {
     insta::assert_snapshot!(shown(&plan::delete(one_node().name())), @"
-    remove_from_kubeconfig
+    remove-from-kubeconfig
     remove
     remove-state <- remove-from-kubeconfig, remove
     ");
