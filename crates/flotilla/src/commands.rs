@@ -25,8 +25,6 @@ mod stop;
 mod update_context;
 mod version;
 
-use std::process::ExitCode;
-
 use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_spec::SpecError;
 
@@ -39,8 +37,8 @@ pub(crate) use etcd::EtcdError;
 pub(crate) use file::FileError;
 
 /// Gives the exit status of a command that went well: nearly always 0.
-pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
-    let done = |()| ExitCode::SUCCESS;
+pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<u8, Failure> {
+    let done = |()| 0;
     let profile = cli.profile.as_deref();
     let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen);
     match cli.command {
@@ -50,7 +48,7 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Export => export::run(&cx()?).map(done),
         Command::Schema => {
             schema::run(screen);
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         Command::Status(args) => status::run(&cx()?, &args),
         Command::List(_) => list::run(&cx()?).map(done),
@@ -74,11 +72,11 @@ pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Bundle(command) => bundle::run(command, screen).map(done),
         Command::Version(args) => {
             version::run(&args, screen);
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         Command::Completion(args) => {
             completion::run(&args, screen);
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
     }
 }

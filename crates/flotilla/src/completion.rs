@@ -18,7 +18,7 @@ use crate::settings::Settings;
 pub(crate) const VARIABLE: &str = "COMPLETE";
 
 /// Answers a shell, if one asks. Says whether it did.
-pub(crate) fn answer_if_asked(arguments: &[OsString]) -> bool {
+pub fn answer_shell(arguments: &[OsString]) -> bool {
     let profile = profile_in(arguments);
     let complete = CompleteEnv::with_factory(move || command(&profile)).var(VARIABLE);
     // A shell has no use for an error in the middle of a line.

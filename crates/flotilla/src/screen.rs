@@ -1,14 +1,16 @@
 //! Everything that reaches the terminal: data on stdout, all else on stderr.
 
 mod bars;
+mod console;
 mod events;
 mod lines;
 mod pace;
 mod template;
 
+pub use console::{Captured, Console};
 pub(crate) use template::fill_in;
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::{AnsiColor, Style};
@@ -30,6 +32,7 @@ const DONE: Style = AnsiColor::Green.on_default();
 /// Where a command's answers, progress and errors go.
 pub(crate) struct Screen {
     settings: Settings,
+    console: Console,
     reader: Reader,
     /// What the command is about, once that is known.
     cluster: OnceLock<ClusterName>,
@@ -45,15 +48,14 @@ enum Reader {
 }
 
 impl Screen {
-    pub(crate) fn new(output: Output, settings: &Settings) -> Self {
+    pub(crate) fn new(output: Output, settings: &Settings, console: &Console) -> Self {
         let reader = match output {
-            Output::Json => Reader::Json(events::CloudEvents::default()),
-            Output::Text if settings.progress && io::stderr().is_terminal() => {
-                Reader::Bars(bars::Bars::new())
-            }
-            Output::Text => Reader::Lines(lines::Lines::default()),
+            Output::Json => Reader::Json(events::CloudEvents::to(console)),
+            Output::Text if settings.progress && console.has_terminal() => Reader::Bars(bars::Bars::new()),
+            Output::Text => Reader::Lines(lines::Lines::to(console)),
         };
-        Self { settings: settings.clone(), reader, cluster: OnceLock::new(), lost: Mutex::default() }
+        let (settings, console) = (settings.clone(), console.clone());
+        Self { settings, console, reader, cluster: OnceLock::new(), lost: Mutex::default() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -79,7 +81,7 @@ impl Screen {
 
     /// A line of data.
     pub(crate) fn line(&self, text: &str) {
-        match writeln!(anstream::stdout(), "{text}") {
+        match self.console.out(text) {
             // A reader that went away is a quiet end.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -110,18 +112,13 @@ impl Screen {
 
     /// Asks a person, yes or no. None where there is nobody to ask.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
-        if self.is_json() || !io::stdin().is_terminal() {
+        if self.is_json() {
             return None;
         }
         if let Reader::Bars(bars) = &self.reader {
             bars.clear();
         }
-        // Without the end of the line: the answer stands beside its question.
-        let mut stderr = anstream::stderr();
-        let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).ok()?;
-        Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+        self.console.ask(question)
     }
 
     /// Takes the progress bars off the terminal. For a thread that ends the program.
@@ -178,7 +175,7 @@ impl Screen {
         if let Reader::Bars(bars) = &self.reader {
             bars.clear();
         }
-        write_to(anstream::stderr(), text);
+        self.console.err(text);
     }
 }
 
@@ -198,16 +195,11 @@ impl Reporter for Screen {
 }
 
 /// A command line that cannot be read, for a script that asked for JSON.
-pub(crate) fn usage_error(code: Code, error: &clap::Error) {
+pub(crate) fn usage_error(code: Code, error: &clap::Error, console: &Console) {
     let text = error.render().to_string();
     let (message, advice) = text.split_once("\n\n").unwrap_or((&text, ""));
     let message = message.trim().trim_start_matches("error: ");
-    events::CloudEvents::default().error(code, message, advice.trim());
-}
-
-/// Writes a line. A reader that went away is a quiet end, not an error.
-fn write_to(mut stream: impl Write, text: &str) {
-    let _ = writeln!(stream, "{text}");
+    events::CloudEvents::to(console).error(code, message, advice.trim());
 }
 
 /// Columns between lines, as minikube shows them.

@@ -6,24 +6,24 @@ use std::path::PathBuf;
 
 /// What the environment says.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The state folder.
-    pub(crate) home: PathBuf,
+    pub home: PathBuf,
     /// Whether bars may be drawn on a terminal.
-    pub(crate) progress: bool,
+    pub progress: bool,
     /// Where the person's own files are.
-    pub(crate) user_home: PathBuf,
+    pub user_home: PathBuf,
     /// The person's `KUBECONFIG`.
-    pub(crate) kubeconfig: Option<OsString>,
+    pub kubeconfig: Option<OsString>,
     /// Who gets the files that are made in the person's home, if that is not who runs us: who called sudo.
-    pub(crate) owner: Option<(u32, u32)>,
+    pub owner: Option<(u32, u32)>,
     /// The kind of terminal, for programs in a node.
-    pub(crate) term: Option<String>,
+    pub term: Option<String>,
 }
 
 impl Settings {
     #[expect(clippy::disallowed_methods, reason = "this is the place")]
-    pub(crate) fn from_environment() -> Self {
+    pub fn from_environment() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let home = set("FLOTILLA_HOME")
             .map(PathBuf::from)

@@ -1,7 +1,5 @@
 //! `flotilla diff`
 
-use std::process::ExitCode;
-
 use crate::args::DiffArgs;
 use crate::commands::file::{self, Plan};
 use crate::commands::start;
@@ -11,7 +9,7 @@ use crate::screen::Screen;
 /// The exit status that says that there are differences, as diff and kubectl have it.
 const DIFFERS: u8 = 1;
 
-pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<ExitCode, Failure> {
+pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<u8, Failure> {
     let (cx, file) = file::open(profile, &args.file.path, screen)?;
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;
@@ -25,5 +23,5 @@ pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Re
     } else if !plan.changes.is_empty() {
         screen.line(&plan.lines());
     }
-    Ok(if plan.changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+    Ok(if plan.changes.is_empty() { 0 } else { DIFFERS })
 }

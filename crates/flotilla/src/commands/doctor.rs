@@ -1,7 +1,5 @@
 //! `flotilla doctor`
 
-use std::process::ExitCode;
-
 use flotilla_bundle::BundleStore;
 use flotilla_core::Severity;
 
@@ -9,7 +7,7 @@ use crate::cluster::{Cx, fatal};
 use crate::failure::Failure;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
-pub(crate) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
+pub(crate) fn run(cx: &Cx) -> Result<u8, Failure> {
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let mut findings = cx.examine(&bundle_store, &bundle_store.default_version().parse()?);
     findings.extend(cx.examine_certificates());
@@ -29,5 +27,5 @@ pub(crate) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
         }
     }
     let status = fatal(findings).first().map_or(0, |finding| finding.exit_status);
-    Ok(ExitCode::from(status))
+    Ok(status)
 }

@@ -6,7 +6,6 @@ mod snapshot;
 pub(crate) mod source;
 mod status;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use flotilla_core::{Cluster, Node};
@@ -21,8 +20,8 @@ use crate::failure::Failure;
 pub(crate) use error::EtcdError;
 pub(crate) use status::Status;
 
-pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<ExitCode, Failure> {
-    let done = |()| ExitCode::SUCCESS;
+pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<u8, Failure> {
+    let done = |()| 0;
     match command {
         EtcdCommand::Status(_) => status::run(cx),
         EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => snapshot::save(cx, args).map(done),

@@ -8,8 +8,6 @@ mod start;
 mod stop;
 mod update;
 
-use std::process::ExitCode;
-
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
 use flotilla_spec::{NodeName, SpecError, WantedPower};
@@ -19,8 +17,8 @@ use crate::cluster::{Cx, node_of};
 use crate::commands::{cp, ip, logs, pause, ssh, status};
 use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<ExitCode, Failure> {
-    let done = |()| ExitCode::SUCCESS;
+pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, Failure> {
+    let done = |()| 0;
     match command {
         NodeCommand::Add(args) => add::run(cx, &args).map(done),
         NodeCommand::Start(args) => start::run(cx, &args).map(done),

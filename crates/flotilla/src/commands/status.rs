@@ -4,7 +4,6 @@ mod about;
 mod etcd;
 mod shape;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use flotilla_core::cluster::API_PORT;
@@ -28,7 +27,7 @@ use shape::{ClusterStatus, NodeStatus};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads, never waits for a lock, changes nothing.
-pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, Failure> {
     let cluster = cx.cluster()?;
     let only = args.node.as_deref().map(|node| node_of(&cluster, Some(node))).transpose()?;
     let machines = cx.wait(cx.engine().machines(&cx.name))?;
@@ -72,7 +71,7 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
             (LayoutArg::Nodes, [only]) => cx.screen.json(only),
             (LayoutArg::Nodes, several) => cx.screen.json(&several),
         }
-        return Ok(ExitCode::from(bits));
+        return Ok(bits);
     }
     for node in &nodes {
         match &args.format {
@@ -86,7 +85,7 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         cx.screen.line(&about.text(cx.name.as_ref()));
     }
-    Ok(ExitCode::from(bits))
+    Ok(bits)
 }
 
 fn status_of(

@@ -11,8 +11,8 @@ use flotilla_core::{Code, Event, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::Console;
 use super::pace::Pace;
-use super::write_to;
 use crate::failure::Failure;
 
 /// Scripts look for minikube's names; events that minikube does not have are in our own name.
@@ -21,13 +21,18 @@ const FLOTILLA: &str = "dev.flotilla.";
 /// Scripts want to know that it moves, not every package.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CloudEvents {
+    console: Console,
     count: AtomicU64,
     state: Mutex<(Pace, HashMap<String, Instant>)>,
 }
 
 impl CloudEvents {
+    pub(crate) fn to(console: &Console) -> Self {
+        Self { console: console.clone(), count: AtomicU64::new(0), state: Mutex::default() }
+    }
+
     /// The command's answer: the last event of a command that went well.
     pub(crate) fn result(&self, value: &impl Serialize) {
         self.write(FLOTILLA, "result", &json!(value));
@@ -64,7 +69,8 @@ impl CloudEvents {
             "time": jiff::Timestamp::now().to_string(),
             "data": data,
         });
-        write_to(anstream::stdout(), &event.to_string());
+        // A reader that went away is a quiet end, not an error.
+        let _ = self.console.out(&event.to_string());
     }
 }
 

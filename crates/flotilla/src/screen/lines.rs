@@ -8,15 +8,18 @@ use flotilla_core::event::Outcome;
 use flotilla_core::{Event, Reporter};
 
 use super::pace::{Pace, about, count_of, duration};
-use super::{WARNING, write_to};
+use super::{Console, WARNING};
 
 /// How often a step that takes long says where it is.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// A step that is expected to take this long says that it has begun, too.
 const LONG: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Default)]
-pub(crate) struct Lines(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Lines {
+    console: Console,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -25,12 +28,18 @@ struct State {
     running: HashMap<String, (String, Instant)>,
 }
 
+impl Lines {
+    pub(crate) fn to(console: &Console) -> Self {
+        Self { console: console.clone(), state: Mutex::default() }
+    }
+}
+
 impl Reporter for Lines {
     fn report(&self, event: Event) {
-        let mut state = self.0.lock().expect("no line is written while the lock is held by a panic");
+        let mut state = self.state.lock().expect("no line is written while the lock is held by a panic");
         state.pace.take(&event);
         if let Some(text) = state.render(&event) {
-            write_to(anstream::stderr(), &text);
+            self.console.err(&text);
         }
     }
 }

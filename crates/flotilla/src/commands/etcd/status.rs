@@ -1,7 +1,5 @@
 //! `flotilla etcd status`
 
-use std::process::ExitCode;
-
 use flotilla_core::Cluster;
 use flotilla_core::Member;
 use flotilla_core::explain::profile_flag;
@@ -18,7 +16,7 @@ use crate::screen::table;
 /// The exit status for Kubernetes that is not well, as in `flotilla status`.
 const UNWELL: u8 = 2;
 
-pub(super) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
+pub(super) fn run(cx: &Cx) -> Result<u8, Failure> {
     let cluster = cx.cluster()?;
     let mut status = Status::ask(cx, &super::members_that_are_on(cx, &cluster)?)?;
     // As all other lists have them; whom the cluster does not know comes last.
@@ -31,7 +29,7 @@ pub(super) fn run(cx: &Cx) -> Result<ExitCode, Failure> {
     } else {
         cx.screen.line(&status.to_text(&cluster));
     }
-    Ok(if status.is_well() { ExitCode::SUCCESS } else { ExitCode::from(UNWELL) })
+    Ok(if status.is_well() { 0 } else { UNWELL })
 }
 
 /// What the members of etcd say of each other and of themselves.
