@@ -1,125 +1,107 @@
-//! Runs cases in a test binary that has its own `main`.
+//! Runs cases in a test binary that has its own `main`, and reports tests that this host cannot run.
 //!
 //! Such a binary starts itself again as a stage of what it tests, and that must happen before a test harness starts
-//! threads. So it goes without the usual one; this understands as much of its command line as `cargo test` and
-//! `cargo nextest` use: `--list`, `--exact`, `--ignored` and filters.
+//! threads. So it calls [`run`] in the end; the command line is that of every test binary ([`libtest_mimic`]).
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a test harness")]
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
-/// Says that a test does nothing, because the host lacks something. Where nothing may be missing, as in CI, that is a
-/// failure: `FLOTILLA_TEST_REQUIRE` says so.
-#[expect(clippy::disallowed_methods, reason = "tests read their own switches")]
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+
+/// Reports that a test does nothing, because the host lacks something. Where nothing may be missing, as in CI, that is
+/// a failure: `FLOTILLA_TEST_REQUIRE` is set.
 pub fn skip(why: &str) {
-    skip_unless(std::env::var_os("FLOTILLA_TEST_REQUIRE").is_some_and(|value| !value.is_empty()), why);
+    if let Err(error) = skip_unless(required(), why) {
+        panic!("{error}");
+    }
+    // Not by a macro, whose output the harness keeps to itself: a skipped test looks like one that passed.
+    let thread = std::thread::current();
+    let line = format!("test {} skipped: {why}\n", thread.name().unwrap_or_default());
+    drop(std::io::stderr().write_all(line.as_bytes()));
 }
 
-fn skip_unless(required: bool, why: &str) {
-    assert!(!required, "this test may not be skipped (FLOTILLA_TEST_REQUIRE is set): {why}");
-    println!("skipped: {why}");
+/// Whether a skipped test is a failure.
+#[expect(clippy::disallowed_methods, reason = "tests read their own switches")]
+fn required() -> bool {
+    std::env::var_os("FLOTILLA_TEST_REQUIRE").is_some_and(|value| !value.is_empty())
+}
+
+fn skip_unless(required: bool, why: &str) -> Result<(), String> {
+    if required {
+        return Err(format!("this test may not be skipped (FLOTILLA_TEST_REQUIRE is set): {why}"));
+    }
+    Ok(())
 }
 
 /// A case, and its name.
-pub type Case<'a> = (&'static str, Box<dyn Fn() + 'a>);
+pub type Case = (&'static str, Box<dyn FnOnce() + Send>);
 
-/// Runs the cases that the arguments (without the program's own name) ask for, one after the other.
+/// Runs the cases that the arguments ask for, one after the other unless they ask for more at once.
 ///
-/// `lacking` is what the tests cannot do without and this host does not have: see [`skip`].
-pub fn run(args: &[String], lacking: Option<&str>, cases: &[Case<'_>]) -> ExitCode {
-    let wanted = wanted(args, cases);
-    if args.iter().any(|arg| arg == "--list") {
-        for (name, _) in wanted {
-            println!("{name}: test");
-        }
-        return ExitCode::SUCCESS;
-    }
-    if let Some(lacking) = lacking {
-        let skipped = catch_unwind(|| skip(&format!("these tests need {lacking}")));
-        return if skipped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(101) };
-    }
-    println!("\nrunning {} tests", wanted.len());
-    let mut failed = Vec::new();
-    for (name, case) in &wanted {
-        let passed = catch_unwind(AssertUnwindSafe(case)).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        if !passed {
-            failed.push(name);
-        }
-    }
-    println!(
-        "\ntest result: {}. {} passed; {} failed; 0 ignored; 0 measured; {} filtered out",
-        if failed.is_empty() { "ok" } else { "FAILED" },
-        wanted.len() - failed.len(),
-        failed.len(),
-        cases.len() - wanted.len(),
-    );
-    if failed.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("failed: {failed:?}");
-    ExitCode::from(101)
+/// `lacking` is what the tests need and this host does not have: then they are ignored, or fail as in [`skip`].
+pub fn run(args: &[OsString], lacking: Option<&str>, cases: Vec<Case>) -> ExitCode {
+    conclude(Arguments::from_iter(args), lacking, required(), cases).exit_code()
 }
 
-fn wanted<'a, 'c>(args: &[String], cases: &'a [Case<'c>]) -> Vec<&'a Case<'c>> {
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    // Values of `--format terse` and the like are no filters.
-    let valued = ["--format", "--color", "--test-threads", "--skip", "-Z"];
-    let is_filter =
-        |at: usize| !args[at].starts_with('-') && (at == 0 || !valued.contains(&args[at - 1].as_str()));
-    let filters: Vec<&str> =
-        (0..args.len()).filter(|at| is_filter(*at)).map(|at| args[at].as_str()).collect();
-    let chosen = |name: &str| {
-        let matches = |filter: &&str| if has("--exact") { name == *filter } else { name.contains(filter) };
-        filters.is_empty() || filters.iter().any(matches)
+fn conclude(mut args: Arguments, lacking: Option<&str>, required: bool, cases: Vec<Case>) -> Conclusion {
+    // They share the host's kernel.
+    args.test_threads.get_or_insert(1);
+    let trials = cases.into_iter().map(|case| trial(case, lacking, required)).collect();
+    libtest_mimic::run(&args, trials)
+}
+
+fn trial((name, case): Case, lacking: Option<&str>, required: bool) -> Trial {
+    let Some(lacking) = lacking else {
+        return Trial::test(name, move || {
+            case();
+            Ok(())
+        });
     };
-    // None is ignored, so who asks for those gets none.
-    cases.iter().filter(|(name, _)| chosen(name) && !has("--ignored")).collect()
+    let why = format!("it needs {lacking}");
+    Trial::ignorable_test(name, move || {
+        skip_unless(required, &why).map_err(Failed::from)?;
+        Ok(Completion::ignored_with(why))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
-    fn names(args: &[&str]) -> Vec<&'static str> {
-        let cases: Vec<Case<'_>> =
-            ["boots", "boots_twice", "stops"].map(|name| (name, Box::new(|| ()) as Box<dyn Fn()>)).into();
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        wanted(&args, &cases).into_iter().map(|(name, _)| *name).collect()
-    }
-
-    #[test]
-    fn cases_are_chosen_as_cargo_test_and_nextest_ask() {
-        assert_eq!(names(&[]), ["boots", "boots_twice", "stops"]);
-        assert_eq!(names(&["boots", "--nocapture"]), ["boots", "boots_twice"]);
-        assert_eq!(names(&["boots", "--exact"]), ["boots"]);
-        assert_eq!(names(&["--list", "--format", "terse"]), ["boots", "boots_twice", "stops"]);
-        assert_eq!(names(&["--ignored"]), [] as [&str; 0]);
+    /// How many passed, failed, were ignored and were filtered out.
+    fn counts(args: &[&str], lacking: Option<&str>, required: bool, cases: Vec<Case>) -> [u64; 4] {
+        let args = Arguments::from_iter([&["test", "--logfile", "/dev/null"], args].concat());
+        let it = conclude(args, lacking, required, cases);
+        [it.num_passed, it.num_failed, it.num_ignored, it.num_filtered_out]
     }
 
     #[test]
     fn a_case_that_panics_fails_the_run_and_lets_the_others_go_on() {
-        let ran = std::cell::Cell::new(false);
-        let cases: [Case<'_>; 2] =
-            [("bad", Box::new(|| panic!("on purpose"))), ("good", Box::new(|| ran.set(true)))];
-        assert_eq!(run(&[], None, &cases), ExitCode::from(101));
-        assert!(ran.get());
+        let ran = Arc::new(AtomicBool::new(false));
+        let sees = Arc::clone(&ran);
+        let cases: Vec<Case> = vec![
+            ("bad", Box::new(|| panic!("on purpose"))),
+            ("good", Box::new(move || sees.store(true, Ordering::SeqCst))),
+        ];
+        assert_eq!(counts(&[], None, true, cases), [1, 1, 0, 0]);
+        assert!(ran.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn cases_are_ignored_where_something_is_lacking_and_fail_where_nothing_may_be() {
+        let cases = || -> Vec<Case> { vec![("bad", Box::new(|| panic!("it must not run")))] };
+        assert_eq!(counts(&[], Some("root"), false, cases()), [0, 0, 1, 0]);
+        assert_eq!(counts(&[], Some("root"), true, cases()), [0, 1, 0, 0]);
+        assert_eq!(counts(&["other"], Some("root"), true, cases()), [0, 0, 0, 1]);
     }
 
     #[test]
     fn a_skip_is_a_failure_where_nothing_may_be_missing() {
-        skip_unless(false, "there is no root");
-        let failed = catch_unwind(|| skip_unless(true, "there is no root")).unwrap_err();
-        assert!(failed.downcast::<String>().unwrap().ends_with("is set): there is no root"));
-    }
-
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "CI lets nothing be skipped, this neither")]
-    fn nothing_runs_where_something_is_lacking() {
-        let cases: [Case<'_>; 1] = [("bad", Box::new(|| panic!("it must not run")))];
-        let required = std::env::var_os("FLOTILLA_TEST_REQUIRE").is_some_and(|value| !value.is_empty());
-        let expected = if required { ExitCode::from(101) } else { ExitCode::SUCCESS };
-        assert_eq!(run(&[], Some("root"), &cases), expected);
+        assert_eq!(skip_unless(false, "there is no root"), Ok(()));
+        assert!(skip_unless(true, "there is no root").unwrap_err().ends_with("is set): there is no root"));
     }
 }

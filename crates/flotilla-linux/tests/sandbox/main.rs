@@ -1,4 +1,4 @@
-//! Sandboxes and other processes on the real kernel. Needs root; without it says so and passes.
+//! Sandboxes and other processes on the real kernel. Needs root; without it they are ignored.
 //!
 //! This file has its own `main`, because a sandbox starts the running binary again as its stages: that must happen
 //! before a test harness starts threads.
@@ -29,8 +29,7 @@ fn main() -> ExitCode {
     if let Some(code) = support::run_if_helper(&args).or_else(|| machines::run_if_init(&args)) {
         return code;
     }
-    let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let cases = cases::ALL.iter().chain(groups::ALL).chain(machines::ALL);
-    let cases: Vec<_> = cases.map(|(name, case)| (*name, Box::new(case) as Box<dyn Fn()>)).collect();
-    harness::run(&args, (!is_root()).then_some("root"), &cases)
+    let cases = cases.map(|(name, case)| -> harness::Case { (name, Box::new(case)) }).collect();
+    harness::run(&args, (!is_root()).then_some("root"), cases)
 }

@@ -1,5 +1,5 @@
 //! The native driver keeps to the contract of all drivers, on the real kernel, and does what no fake can. Needs root and a bundle; without
-//! them says so and passes.
+//! them the cases are ignored.
 //!
 //! This file has its own `main`, because the driver starts the running binary again as PID 1 of a machine and as
 //! what enters one: that must happen before a test harness starts threads.
@@ -48,19 +48,17 @@ fn main() -> ExitCode {
     if let Some(status) = stages.iter().find_map(|run_if_stage| run_if_stage(&args)) {
         return u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from);
     }
-    let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let home = home();
     let bundle = bundle(&home);
     let lacking = (!is_root()).then_some("root").or(bundle.is_none().then_some("a bundle"));
     let bundle = bundle.unwrap_or_default();
-    let case = |case: contract::Case| {
-        let (home, bundle) = (&home, &bundle);
-        Box::new(move || run(case, home, bundle)) as Box<dyn Fn()>
+    let case = |(name, case): &(&'static str, contract::Case)| -> harness::Case {
+        let (case, home, bundle) = (*case, home.clone(), bundle.clone());
+        (name, Box::new(move || run(case, &home, &bundle)))
     };
     let own = [attachments::CASES, api_address::CASES, boots::CASES, routes::CASES, states::CASES];
     let cases = contract::CASES.iter().chain(own.into_iter().flatten());
-    let cases: Vec<_> = cases.map(|(name, run)| (*name, case(*run))).collect();
-    harness::run(&args, lacking, &cases)
+    harness::run(&args, lacking, cases.map(case).collect())
 }
 
 /// Runs a case with nothing of the cluster there before or after, however it ends.

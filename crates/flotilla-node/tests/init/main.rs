@@ -1,4 +1,4 @@
-//! PID 1 on the real kernel. Needs root; without it says so and passes.
+//! PID 1 on the real kernel. Needs root; without it the cases are ignored.
 //!
 //! This file has its own `main`, because it starts the running binary again as PID 1 of a new namespace, and as
 //! what stands in for containerd there: that must happen before a test harness starts threads.
@@ -20,8 +20,6 @@ fn main() -> ExitCode {
     if let Some(code) = roles::run_if_role(&args) {
         return u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from);
     }
-    let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let cases: Vec<_> =
-        cases::ALL.iter().map(|(name, case)| (*name, Box::new(case) as Box<dyn Fn()>)).collect();
-    harness::run(&args, (!is_root()).then_some("root"), &cases)
+    let cases = cases::ALL.iter().map(|(name, case)| -> harness::Case { (name, Box::new(case)) }).collect();
+    harness::run(&args, (!is_root()).then_some("root"), cases)
 }
