@@ -58,11 +58,19 @@ fn trial((name, case): Case, lacking: Option<&str>, required: bool) -> Trial {
             Ok(())
         });
     };
+    let lacking = lacking.to_owned();
+    Trial::ignorable_test(name, move || ignored_unless(required, &lacking))
+}
+
+/// How a case ends that needs something this host does not have: ignored, or failed as in [`skip`].
+pub fn ignored(lacking: &str) -> Result<Completion, Failed> {
+    ignored_unless(required(), lacking)
+}
+
+fn ignored_unless(required: bool, lacking: &str) -> Result<Completion, Failed> {
     let why = format!("it needs {lacking}");
-    Trial::ignorable_test(name, move || {
-        skip_unless(required, &why).map_err(Failed::from)?;
-        Ok(Completion::ignored_with(why))
-    })
+    skip_unless(required, &why)?;
+    Ok(Completion::ignored_with(why))
 }
 
 #[cfg(test)]

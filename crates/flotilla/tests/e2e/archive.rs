@@ -2,9 +2,7 @@
 
 use crate::lab;
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn export_and_import_give_the_same_bundle() {
+pub(crate) fn export_and_import_give_the_same_bundle() {
     let home = lab::home();
     let file = home.path().join("bundle.tar.zst");
     let file = file.to_str().unwrap();

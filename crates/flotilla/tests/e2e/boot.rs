@@ -33,9 +33,7 @@ echo "== end"
 kill $daemon; wait $daemon
 "#;
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn every_image_kubeadm_asks_for_is_there_unpacked_and_starts() {
+pub(crate) fn every_image_kubeadm_asks_for_is_there_unpacked_and_starts() {
     let bundle = lab::bundle();
     let home = lab::home();
     let store = home.path().join("store");

@@ -8,35 +8,22 @@ use std::time::Instant;
 
 use crate::lab::{self, Cluster};
 
-#[path = "cluster/access.rs"]
 mod access;
-#[path = "cluster/bounds.rs"]
 mod bounds;
-#[path = "cluster/kubeconfig.rs"]
 mod kubeconfig;
-#[path = "cluster/life.rs"]
 mod life;
-#[path = "cluster/network.rs"]
 pub(crate) mod network;
-#[path = "cluster/node.rs"]
 mod node;
-#[path = "cluster/pause.rs"]
 mod pause;
-#[path = "cluster/security.rs"]
 mod security;
-#[path = "cluster/settings.rs"]
 mod settings;
-#[path = "cluster/shell.rs"]
 mod shell;
-#[path = "cluster/workloads.rs"]
 mod workloads;
 
 /// What a part of a test is called, and what it does.
 pub(crate) type Part = (&'static str, fn(&Cluster));
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_plain_cluster_does_all_that_people_do_with_one() {
+pub(crate) fn a_plain_cluster_does_all_that_people_do_with_one() {
     let sysctls = node::host_sysctls();
     let cluster = Cluster::new(lab::real_home(), "tu-plain");
     kubeconfig::write_a_foreign_one(&cluster);
@@ -79,9 +66,7 @@ fn a_plain_cluster_does_all_that_people_do_with_one() {
     assert_eq!(node::host_sysctls(), sysctls, "the host's kernel settings changed");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_cluster_is_as_its_flags_say() {
+pub(crate) fn a_cluster_is_as_its_flags_say() {
     let cluster = Cluster::new(lab::real_home(), "tu-flags");
     cluster.start(&[bounds::FLAGS, settings::FLAGS].concat());
     workloads::load_image(&cluster);

@@ -45,9 +45,7 @@ fn unpacked(program: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("no {program} in {}", snapshots.display()))
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn the_root_is_small_and_no_byte_is_there_twice() {
+pub(crate) fn the_root_is_small_and_no_byte_is_there_twice() {
     lab::bundle();
     let sizes = show()["sizes"].clone();
     let size = |name: &str| sizes[name].as_u64().unwrap();
@@ -64,9 +62,7 @@ fn the_root_is_small_and_no_byte_is_there_twice() {
     assert_eq!(layers.count(), 0, "layers are beside what was unpacked from them");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn programs_say_the_versions_they_were_built_as() {
+pub(crate) fn programs_say_the_versions_they_were_built_as() {
     lab::bundle();
     assert_eq!(in_root("kubeadm version -o short").trim(), lab::VERSION);
     assert_eq!(in_root("kubelet --version").trim(), format!("Kubernetes {}", lab::VERSION));
@@ -88,9 +84,7 @@ fn programs_say_the_versions_they_were_built_as() {
     assert!(version.contains(lab::VERSION), "{version}");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_person_who_logs_in_finds_the_usual_programs() {
+pub(crate) fn a_person_who_logs_in_finds_the_usual_programs() {
     for line in [
         "bash -c true",
         "ip link",
@@ -120,9 +114,7 @@ fn a_person_who_logs_in_finds_the_usual_programs() {
     }
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn the_manifest_names_every_source_and_its_checksum() {
+pub(crate) fn the_manifest_names_every_source_and_its_checksum() {
     lab::bundle();
     let manifest = show();
     for component in manifest["components"].as_array().unwrap() {
@@ -160,9 +152,7 @@ wait $holder
 echo "ended with $?"
 "#;
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn pause_reaps_orphans_ends_when_told_and_says_its_version() {
+pub(crate) fn pause_reaps_orphans_ends_when_told_and_says_its_version() {
     let pause = || vec![Bind { source: unpacked("pause"), target: "/pause".into(), read_only: true }];
     assert_eq!(in_root_with(pause(), PAUSE), "ended with 0");
     assert_eq!(in_root_with(pause(), "/pause -v"), "pause 3.10.2");

@@ -1,23 +1,14 @@
 //! Clusters of several control planes: they come and go, fail and return, and a client that writes all the time loses
 //! nothing of what it was promised.
 
-#[path = "control_planes/certificates.rs"]
 mod certificates;
-#[path = "control_planes/etcd.rs"]
 mod etcd;
-#[path = "control_planes/faults.rs"]
 mod faults;
-#[path = "control_planes/killed.rs"]
 mod killed;
-#[path = "control_planes/life.rs"]
 mod life;
-#[path = "control_planes/plain_kubeadm.rs"]
 mod plain_kubeadm;
-#[path = "control_planes/recovery.rs"]
 mod recovery;
-#[path = "control_planes/start.rs"]
 mod start;
-#[path = "control_planes/writer.rs"]
 mod writer;
 
 use std::fs;
@@ -30,9 +21,7 @@ use crate::nodes::fleet;
 
 use writer::Writer;
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn control_planes_come_and_go_while_a_client_writes() {
+pub(crate) fn control_planes_come_and_go_while_a_client_writes() {
     let cluster = Cluster::new(lab::real_home(), "tc-life");
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
@@ -52,9 +41,7 @@ fn control_planes_come_and_go_while_a_client_writes() {
     before.assert_unchanged(&cluster, "control planes that came and went");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_cluster_outlives_any_of_its_control_planes() {
+pub(crate) fn a_cluster_outlives_any_of_its_control_planes() {
     let cluster = Cluster::new(lab::real_home(), "tc-faults");
     start::three_and_two_workers(&cluster);
     let parts: &[Part] = &[

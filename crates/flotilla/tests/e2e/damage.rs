@@ -9,9 +9,7 @@ fn verify(home: &std::path::Path) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
+pub(crate) fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
     let home = lab::home_with_bundle();
     let kubelet = home.path().join("bundles").join(lab::digest()).join("rootfs/usr/local/bin/kubelet");
     lab::replace(&kubelet, |bytes| bytes[12_345_678] ^= 1);
@@ -24,9 +22,7 @@ fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
     assert!(text.contains("rootfs/usr/local/bin/kubelet: missing"), "{text}");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_damaged_part_is_made_again_and_not_used() {
+pub(crate) fn a_damaged_part_is_made_again_and_not_used() {
     let home = lab::home_with_parts();
     let parts = home.path().join("cache/parts");
     let folder = fs::read_dir(&parts)
@@ -42,9 +38,7 @@ fn a_damaged_part_is_made_again_and_not_used() {
     assert_eq!(lab::bundle_store(home.path()), [lab::digest()]);
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn remove_refuses_while_a_cluster_uses_the_bundle() {
+pub(crate) fn remove_refuses_while_a_cluster_uses_the_bundle() {
     let home = lab::home_with_bundle();
     let node = home.path().join("clusters/demo/nodes/demo-m02");
     fs::create_dir_all(&node).unwrap();

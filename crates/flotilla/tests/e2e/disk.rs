@@ -32,9 +32,7 @@ impl Drop for SmallDisk {
     }
 }
 
-#[test]
-#[ignore = "needs root"]
-fn too_little_space_is_told_before_anything_is_made() {
+pub(crate) fn too_little_space_is_told_before_anything_is_made() {
     let disk = SmallDisk::new("100m");
     let refused = lab::run(disk.home(), &["bundle", "build"]);
     let text = String::from_utf8_lossy(&refused.stderr);
@@ -43,9 +41,7 @@ fn too_little_space_is_told_before_anything_is_made() {
     assert_eq!(fs::read_dir(disk.home()).unwrap().count(), 0);
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on() {
+pub(crate) fn a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on() {
     lab::bundle();
     let disk = SmallDisk::new("4g");
     let parts = disk.home().join("cache/parts");

@@ -14,9 +14,7 @@ fn forget(home: &std::path::Path, names: &[&str]) {
     }
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
+pub(crate) fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
     let home = lab::home_with_parts();
     forget(home.path(), &["cni-plugins-", "runc-", "pause-"]);
     let traces = lab::traces();
@@ -45,9 +43,7 @@ fn killed_at_any_step_the_next_run_finishes_with_the_same_digest() {
     assert!(left.is_empty(), "mounts or temporary folders are left: {left:?}");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
+pub(crate) fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
     let home = lab::home_with_parts();
     forget(home.path(), &["runc-"]);
     let mut building = lab::build(home.path());
@@ -59,9 +55,7 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
     assert!(lab::bundle_store(home.path()).is_empty());
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn the_second_of_two_waits_and_says_for_whom() {
+pub(crate) fn the_second_of_two_waits_and_says_for_whom() {
     let home = lab::home_with_parts();
     let mut first = lab::build(home.path());
     assert!(first.wait_for_step("rootfs"));

@@ -1,10 +1,8 @@
 //! What the tests share: the real bundle, homes of their own beside it, and clusters.
 
-#[path = "lab/cluster.rs"]
+mod announce;
 mod cluster;
-#[path = "lab/kill.rs"]
 mod kill;
-#[path = "lab/terminal.rs"]
 mod terminal;
 
 use std::fs;
@@ -18,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use announce::{announced_cluster, announced_start};
 pub(crate) use cluster::{Cluster, PATIENCE, feed, wait_until};
 pub(crate) use kill::{At, kill_at};
 pub(crate) use terminal::{Terminal, answer};

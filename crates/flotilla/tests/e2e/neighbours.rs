@@ -179,9 +179,7 @@ fn in_pod(cluster: &Cluster, command: &[&str]) -> String {
     })
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
+pub(crate) fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
     let mut world = World::new("nameserver 127.0.0.1\n");
     world.load_firewall();
     world.start_name_server(world.host.id(), "127.0.0.1", "answer.test");
@@ -224,9 +222,7 @@ fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loo
     assert!(!links.contains("flo"), "{links}");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn without_a_name_server_the_names_of_the_cluster_are_known_all_the_same() {
+pub(crate) fn without_a_name_server_the_names_of_the_cluster_are_known_all_the_same() {
     let world = World::new("");
     let cluster = world.start("tf-nameless");
     cluster.wait_for("condition=Ready", &["pod", "-n", "kube-system", "-l", "k8s-app=kube-dns"]);

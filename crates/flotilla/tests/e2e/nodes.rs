@@ -3,33 +3,19 @@
 //! As in [`crate::cluster`], the parts of a test share a cluster. Here they go on from each other where that saves the
 //! making of a node: what a part leaves is what the next one's name speaks of.
 
-#[path = "nodes/crowd.rs"]
 mod crowd;
-#[path = "nodes/examples.rs"]
-mod examples;
-#[path = "nodes/failure.rs"]
+pub(crate) mod examples;
 pub(crate) mod failure;
-#[path = "nodes/file.rs"]
 mod file;
-#[path = "nodes/flannel.rs"]
 mod flannel;
-#[path = "nodes/fleet.rs"]
 pub(crate) mod fleet;
-#[path = "nodes/life.rs"]
 mod life;
-#[path = "nodes/network.rs"]
 mod network;
-#[path = "nodes/others.rs"]
 mod others;
-#[path = "nodes/own.rs"]
 mod own;
-#[path = "nodes/placement.rs"]
 mod placement;
-#[path = "nodes/removal.rs"]
 mod removal;
-#[path = "nodes/turmoil.rs"]
-mod turmoil;
-#[path = "nodes/update.rs"]
+pub(crate) mod turmoil;
 mod update;
 
 use std::fs;
@@ -39,9 +25,7 @@ use crate::faults::KUBECONFIG;
 use crate::host_state::HostState;
 use crate::lab::{self, Cluster};
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn many_nodes_are_one_cluster() {
+pub(crate) fn many_nodes_are_one_cluster() {
     let cluster = Cluster::new(lab::real_home(), "tn-net");
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
@@ -77,9 +61,7 @@ fn many_nodes_are_one_cluster() {
     assert_eq!(fleet::ssh(&cluster, &fleet::worker(&cluster, 2), "ls /etc/mark 2>/dev/null || true"), "");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn nodes_come_and_go_while_the_cluster_runs() {
+pub(crate) fn nodes_come_and_go_while_the_cluster_runs() {
     let cluster = Cluster::new(lab::real_home(), "tn-life");
     cluster.start(&["--nodes", "3", "--extra-config", failure::SOON_MISSED]);
     fleet::run_on(&cluster);
@@ -101,9 +83,7 @@ fn nodes_come_and_go_while_the_cluster_runs() {
     run(&cluster, parts);
 }
 
-#[test]
-#[ignore = "needs root and two bundles"]
-fn every_node_is_as_it_was_asked_for() {
+pub(crate) fn every_node_is_as_it_was_asked_for() {
     let cluster = Cluster::new(lab::real_home(), "tn-own");
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
@@ -131,9 +111,7 @@ fn every_node_is_as_it_was_asked_for() {
     before.assert_unchanged(&cluster, "nodes with things of the host");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_running_cluster_follows_its_file() {
+pub(crate) fn a_running_cluster_follows_its_file() {
     let cluster = Cluster::new(lab::real_home(), "tn-file");
     file::start(&cluster);
     let parts: &[Part] = &[
@@ -146,9 +124,7 @@ fn a_running_cluster_follows_its_file() {
     run(&cluster, parts);
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn twelve_small_workers_run_at_once() {
+pub(crate) fn twelve_small_workers_run_at_once() {
     let cluster = Cluster::new(lab::real_home(), "tn-crowd");
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
@@ -157,9 +133,7 @@ fn twelve_small_workers_run_at_once() {
     before.assert_unchanged(&cluster, "thirteen nodes");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn the_network_can_be_flannels() {
+pub(crate) fn the_network_can_be_flannels() {
     let cluster = Cluster::new(lab::real_home(), "tn-flannel");
     flannel::start(&cluster, &[cluster.name.clone(), fleet::worker(&cluster, 2)]);
     fleet::run_on(&cluster);
@@ -177,9 +151,7 @@ fn the_network_can_be_flannels() {
     run(&cluster, parts);
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn the_network_can_be_left_to_the_person() {
+pub(crate) fn the_network_can_be_left_to_the_person() {
     let cluster = Cluster::new(lab::real_home(), "tn-bare");
     let parts: &[Part] = &[
         ("without a network nodes are not ready", others::without_a_network_nodes_are_not_ready),

@@ -10,9 +10,7 @@ fn start_halfway(cluster: &Cluster) {
     assert!(kill_at(cluster, &["start"], At::Within("api/NAME", 800)));
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster() {
+pub(crate) fn delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster() {
     let (cluster, before) = cluster("delete");
     cluster.start(&[]);
     delete_without_trace(&cluster, &before, "a running cluster");
@@ -27,9 +25,7 @@ fn delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster() {
     delete_without_trace(&cluster, &before, "a cluster that is not there");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn delete_needs_no_more_than_the_name() {
+pub(crate) fn delete_needs_no_more_than_the_name() {
     let (cluster, before) = cluster("damaged");
     let damages: [(&str, &dyn Fn()); 3] = [
         ("a missing state", &|| fs::remove_file(cluster.state().join("state.json")).unwrap()),

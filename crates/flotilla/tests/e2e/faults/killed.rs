@@ -33,9 +33,7 @@ const UNDONE: [At; 7] = [
     At::Beginning("wait"),
 ];
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn killed_and_interrupted_at_one_step_after_the_other_start_gets_to_its_end() {
+pub(crate) fn killed_and_interrupted_at_one_step_after_the_other_start_gets_to_its_end() {
     let (cluster, before) = cluster("kill-steps");
     interrupted::ctrl_c_ends_a_start_and_says_how_to_go_on(&cluster);
     delete_without_trace(&cluster, &before, "an interrupted start");
@@ -52,9 +50,7 @@ fn killed_and_interrupted_at_one_step_after_the_other_start_gets_to_its_end() {
     delete_without_trace(&cluster, &before, "a start that was killed at every step");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn killed_at_any_step_delete_leaves_nothing() {
+pub(crate) fn killed_at_any_step_delete_leaves_nothing() {
     let (cluster, before) = cluster("kill-delete");
     for at in UNDONE {
         assert!(kill_at(&cluster, &["start"], at), "the start ended before {at:?}");
@@ -64,9 +60,7 @@ fn killed_at_any_step_delete_leaves_nothing() {
     delete_without_trace(&cluster, &before, "a start that was ended by a second signal");
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn a_killed_delete_is_finished_by_the_next() {
+pub(crate) fn a_killed_delete_is_finished_by_the_next() {
     let (cluster, before) = cluster("kill-twice");
     for (made, at) in [
         (At::End("kubeconfig"), At::Beginning("remove_from_kubeconfig")),

@@ -8,9 +8,7 @@ use serde_json::Value;
 use super::{assert_works, cluster, delete_without_trace, said};
 use crate::lab::{Cluster, Running};
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn two_clusters_do_not_meet() {
+pub(crate) fn two_clusters_do_not_meet() {
     let (one, _) = cluster("one");
     one.start(&[]);
     let (two, before_two) = cluster("two");

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::announce;
+
 /// How long anything may take that a cluster does by itself, on however busy a machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
@@ -46,6 +48,7 @@ impl Cluster {
         super::bundle();
         let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
         let cluster = Self { name: name.to_owned(), home: home.into(), folder, host };
+        announce::cluster(name, &cluster.home, &cluster.kubeconfig());
         cluster.succeed(&["delete"]);
         cluster
     }
@@ -72,7 +75,10 @@ impl Cluster {
 
     /// Starts, or starts again. Gives what it printed on standard output.
     pub(crate) fn start(&self, args: &[&str]) -> String {
-        self.succeed(&[&["start"], args].concat())
+        let begun = Instant::now();
+        let said = self.succeed(&[&["start"], args].concat());
+        announce::start(&self.name, args, begun.elapsed());
+        said
     }
 
     /// The cluster's kubectl, which must succeed.

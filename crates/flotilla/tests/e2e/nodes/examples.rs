@@ -6,9 +6,7 @@ use std::path::Path;
 use super::fleet;
 use crate::lab::{self, Cluster};
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn every_example_boots() {
+pub(crate) fn every_example_boots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

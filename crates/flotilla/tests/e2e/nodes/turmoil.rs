@@ -9,9 +9,7 @@ use crate::lab::{self, At, Cluster, PATIENCE, Running, kill_at, wait_until};
 /// The node that is added and deleted all the time.
 const NODE: &str = "extra";
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn killed_at_any_step_the_next_command_gets_to_its_end() {
+pub(crate) fn killed_at_any_step_the_next_command_gets_to_its_end() {
     let cluster = Cluster::new(lab::real_home(), "tn-kill");
     cluster.start(&[]);
     for (add, delete) in [
@@ -77,9 +75,7 @@ fn killed_at_any_step_the_next_command_gets_to_its_end() {
     assert_eq!(listed.trim(), format!("node/{}", cluster.name));
 }
 
-#[test]
-#[ignore = "needs root and a bundle"]
-fn whatever_command_is_killed_the_same_again_gets_to_its_end() {
+pub(crate) fn whatever_command_is_killed_the_same_again_gets_to_its_end() {
     let cluster = Cluster::new(lab::real_home(), "tn-again");
     let [second, third] = [2, 3].map(|number| fleet::worker(&cluster, number));
     let insist = |args: &[&str], kills: &[At]| {

@@ -1,0 +1,71 @@
+//! Real bundles on the real machine: `scripts/test e2e`.
+//!
+//! They need root and a bundle in the person's own state directory, which is built if it does not exist (15 minutes) and
+//! otherwise only read. Everything that is changed is a copy made of hard links in a directory of the test's own.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod archive;
+mod boot;
+mod cluster;
+mod contents;
+mod control_planes;
+mod damage;
+mod disk;
+mod faults;
+mod host_state;
+mod interruption;
+mod lab;
+mod neighbours;
+mod nodes;
+mod suite;
+
+use std::process::ExitCode;
+
+use suite::Test;
+
+/// All tests, in the order in which they begin: long ones first, so that two lanes end together; those that run alone last.
+const TESTS: &[Test] = tests![
+    Core: control_planes::a_cluster_outlives_any_of_its_control_planes,
+    Core: control_planes::control_planes_come_and_go_while_a_client_writes,
+    Core: nodes::many_nodes_are_one_cluster,
+    Core: nodes::nodes_come_and_go_while_the_cluster_runs,
+    Core: nodes::every_node_is_as_it_was_asked_for,
+    Core: nodes::a_running_cluster_follows_its_file,
+    Core: cluster::a_plain_cluster_does_all_that_people_do_with_one,
+    Core: cluster::a_cluster_is_as_its_flags_say,
+    Core: neighbours::pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link,
+    Core: neighbours::without_a_name_server_the_names_of_the_cluster_are_known_all_the_same,
+    Core: nodes::the_network_can_be_left_to_the_person,
+    Core: faults::side_by_side::two_clusters_do_not_meet,
+    Core: faults::deletion::delete_leaves_nothing_of_a_running_a_stopped_and_a_failed_cluster,
+    Core: boot::every_image_kubeadm_asks_for_is_there_unpacked_and_starts,
+    Core: contents::the_root_is_small_and_no_byte_is_there_twice,
+    Core: contents::programs_say_the_versions_they_were_built_as,
+    Core: contents::a_person_who_logs_in_finds_the_usual_programs,
+    Core: contents::the_manifest_names_every_source_and_its_checksum,
+    Core: contents::pause_reaps_orphans_ends_when_told_and_says_its_version,
+    Core: faults::whatever_is_done_to_a_cluster_start_brings_it_back (alone),
+    Core: archive::export_and_import_give_the_same_bundle (alone),
+    Core: damage::verify_names_the_file_with_one_flipped_bit_and_the_missing_one (alone),
+    Core: damage::a_damaged_part_is_made_again_and_not_used (alone),
+    Core: damage::remove_refuses_while_a_cluster_uses_the_bundle (alone),
+    Core: interruption::killed_at_any_step_the_next_run_finishes_with_the_same_digest (alone),
+    Core: disk::too_little_space_is_told_before_anything_is_made,
+    Full: nodes::examples::every_example_boots,
+    Full: nodes::the_network_can_be_flannels,
+    Full: nodes::turmoil::killed_at_any_step_the_next_command_gets_to_its_end,
+    Full: nodes::turmoil::whatever_command_is_killed_the_same_again_gets_to_its_end,
+    Full: faults::killed::killed_and_interrupted_at_one_step_after_the_other_start_gets_to_its_end,
+    Full: faults::killed::killed_at_any_step_delete_leaves_nothing,
+    Full: faults::killed::a_killed_delete_is_finished_by_the_next,
+    Full: faults::deletion::delete_needs_no_more_than_the_name,
+    Full: nodes::twelve_small_workers_run_at_once (alone),
+    Full: interruption::ctrl_c_stops_at_once_and_says_how_to_go_on (alone),
+    Full: interruption::the_second_of_two_waits_and_says_for_whom (alone),
+    Full: disk::a_disk_that_fills_up_stops_the_build_and_freed_it_goes_on (alone),
+];
+
+fn main() -> ExitCode {
+    suite::main(TESTS)
+}
