@@ -13,7 +13,7 @@ use flotilla_core::{Allocations, Cluster};
 use flotilla_spec::ClusterSpec;
 
 pub use bootstrapper::FakeBootstrapper;
-pub use calls::{Calls, Fault, When};
+pub use calls::{Calls, Fault, When, until_killed};
 pub use driver::FakeDriver;
 pub use kubeconfig::FakeKubeconfig;
 pub use machine::{Answer, FakeMachine};

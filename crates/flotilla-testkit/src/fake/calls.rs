@@ -1,5 +1,6 @@
 //! The log that fakes share, and what is to go wrong in it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub struct Calls {
 struct State {
     log: Vec<String>,
     faults: Vec<(Which, When)>,
+    /// The call, counted from 1, in which the program is killed.
+    kill: Option<(usize, When)>,
     /// A call, and the one that it waits for.
     holds: Vec<(String, String)>,
     /// What calls begin with, and how long they take.
@@ -44,6 +47,19 @@ pub enum When {
 #[error("`{0}` was told to fail")]
 pub struct Fault(String);
 
+/// What unwinds the stack where the program is killed. Nothing catches it, so no code runs after it that a real kill would
+/// not run either, but for the ends of what the kernel ends as well: locks, open files.
+struct Killed;
+
+/// Runs something to its end, or until [`Calls::kill_nth`] kills it: then there is no result.
+pub fn until_killed<T>(run: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => Some(result),
+        Err(cause) if cause.is::<Killed>() => None,
+        Err(cause) => resume_unwind(cause),
+    }
+}
+
 impl Calls {
     pub fn log(&self) -> Vec<String> {
         self.state.borrow().log.clone()
@@ -64,6 +80,11 @@ impl Calls {
     /// Makes the next call that is logged by this line fail.
     pub fn fail(&self, line: &str, when: When) {
         self.state.send_modify(|state| state.faults.push((Which::Line(line.to_owned()), when)));
+    }
+
+    /// Kills the program in the nth call from the last [`Calls::take`], counted from 1: see [`until_killed`].
+    pub fn kill_nth(&self, nth: usize, when: When) {
+        self.state.send_modify(|state| state.kill = Some((nth, when)));
     }
 
     /// Lets the call that is logged by this line take until another one has begun.
@@ -104,9 +125,10 @@ impl Calls {
 
     /// Like `begin`, for calls that cannot wait.
     pub(super) fn begin_now(&self, line: String) -> Result<Call, Fault> {
-        let mut when = None;
+        let (mut when, mut killed) = (None, None);
         self.state.send_modify(|state| {
             state.log.push(line.clone());
+            killed = state.kill.take_if(|(nth, _)| *nth == state.log.len()).map(|(_, when)| when);
             state.under_way.push(line.clone());
             state.crowds.push(state.under_way.clone());
             let nth = state.log.len();
@@ -117,7 +139,12 @@ impl Calls {
             let at = state.faults.iter().position(|(which, _)| is_it(which));
             when = at.map(|at| state.faults.remove(at).1);
         });
-        let call = Call { calls: self.clone(), line: line.clone(), fails: when == Some(When::After) };
+        if killed == Some(When::Before) {
+            resume_unwind(Box::new(Killed));
+        }
+        let is_killed = killed.is_some();
+        let call =
+            Call { calls: self.clone(), line: line.clone(), fails: when == Some(When::After), is_killed };
         if when == Some(When::Before) { Err(Fault(line)) } else { Ok(call) }
     }
 }
@@ -128,10 +155,14 @@ pub(super) struct Call {
     calls: Calls,
     line: String,
     fails: bool,
+    is_killed: bool,
 }
 
 impl Call {
     pub(super) fn end(self) -> Result<(), Fault> {
+        if self.is_killed {
+            resume_unwind(Box::new(Killed));
+        }
         if self.fails { Err(Fault(self.line.clone())) } else { Ok(()) }
     }
 }
