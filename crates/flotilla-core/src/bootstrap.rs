@@ -13,7 +13,7 @@ use crate::changed::Changed;
 use crate::cluster::{Cluster, Node};
 use crate::driver::Machine;
 use crate::event::Outcome;
-use crate::exec::ExecError;
+use crate::guest::GuestError;
 
 /// How far a control plane's Kubernetes has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl std::fmt::Debug for ApiAccess {
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     #[error("cannot {action} in node {node}")]
-    Node { action: &'static str, node: String, source: ExecError },
+    Node { action: &'static str, node: String, source: GuestError },
     #[error("cannot {action}")]
     Api { action: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{what} did not happen within {} s", limit.as_secs())]
@@ -143,7 +143,7 @@ pub enum BootstrapError {
     #[error("cannot install the pod network")]
     PodNetwork {
         /// What kubectl says of its manifest.
-        source: ExecError,
+        source: GuestError,
     },
     #[error("the kubelet of node {node} ends again and again")]
     Crashing {

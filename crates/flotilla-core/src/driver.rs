@@ -11,8 +11,8 @@ use ipnet::Ipv4Net;
 
 use crate::changed::Changed;
 use crate::cluster::Cluster;
-use crate::exec::{Exec, ExecError};
 use crate::explain::Code;
+use crate::guest::{Guest, GuestError};
 
 /// A machine's power, as found.
 ///
@@ -38,7 +38,7 @@ pub struct MachineState {
 pub trait Machine: Send + Sync {
     fn name(&self) -> &NodeName;
     fn state(&self) -> MachineState;
-    fn exec(&self) -> &dyn Exec;
+    fn guest(&self) -> &dyn Guest;
 
     /// The process of the host that the machine ends with; none if it is off, or no process of the host.
     fn pid(&self) -> Option<u32> {
@@ -113,7 +113,7 @@ pub enum DriverError {
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     #[error(transparent)]
-    Exec(#[from] ExecError),
+    Guest(#[from] GuestError),
 }
 
 /// Makes, finds and removes the machines of a cluster, and the network between them.

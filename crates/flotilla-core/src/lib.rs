@@ -1,7 +1,7 @@
 //! The words that all crates share, and the traits between the layers. No I/O, no policy.
 //!
 //! - [`cluster`]: what a person wants, and what was allocated to it;
-//! - [`driver`] makes machines, [`exec`] runs programs in one, [`bootstrap`] makes Kubernetes out of them,
+//! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them,
 //!   [`kubeconfig`] is where the person's clients find it: each has a fake in the test kit;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
@@ -13,8 +13,8 @@ mod changed;
 pub mod cluster;
 pub mod driver;
 pub mod event;
-pub mod exec;
 pub mod explain;
+pub mod guest;
 pub mod kubeconfig;
 
 pub use bootstrap::{
@@ -26,6 +26,6 @@ pub use changed::Changed;
 pub use cluster::{Allocations, Cluster, Node};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
-pub use exec::{Attach, Cmd, Exec, ExecError, ExecOutput};
 pub use explain::{Code, Explain};
+pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRemoval};

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use flotilla_core::explain::{Code, Explain, INTERRUPTED, about, profile_flag};
-use flotilla_core::{BootstrapError, Certificate, Cluster, DriverError, ExecError, Finding, KubeconfigError};
+use flotilla_core::{
+    BootstrapError, Certificate, Cluster, DriverError, Finding, GuestError, KubeconfigError,
+};
 use flotilla_files::{Holder, LockError};
 use flotilla_spec::error::{SpecError, SpecErrorKind};
 use flotilla_spec::{ClusterName, NodeName, nearest};
@@ -137,7 +139,7 @@ impl EngineError {
                 | BootstrapError::Undrained { seen, .. }
                 | BootstrapError::Crashing { seen, .. },
             ) => seen.clone(),
-            Self::Driver(DriverError::Exec(error))
+            Self::Driver(DriverError::Guest(error))
             | Self::Bootstrap(
                 BootstrapError::Node { source: error, .. } | BootstrapError::PodNetwork { source: error },
             ) => tail(error),
@@ -151,9 +153,10 @@ impl EngineError {
             Self::Interrupted
                 | Self::Lock(LockError::Cancelled { .. })
                 | Self::Bootstrap(
-                    BootstrapError::Interrupted | BootstrapError::Node { source: ExecError::Interrupted, .. }
+                    BootstrapError::Interrupted
+                        | BootstrapError::Node { source: GuestError::Interrupted, .. }
                 )
-                | Self::Driver(DriverError::Exec(ExecError::Interrupted))
+                | Self::Driver(DriverError::Guest(GuestError::Interrupted))
         )
     }
 }
@@ -191,16 +194,16 @@ impl Explain for EngineError {
             Self::Damaged { .. } | Self::RangesUnknown { .. } => ("HOST_STATE_DAMAGED", 38),
             Self::Newer { .. } => ("HOST_STATE_NEWER", 38),
             Self::Driver(DriverError::Failed { code, .. }) => return *code,
-            Self::Driver(DriverError::Exec(ExecError::Frozen { .. }))
-            | Self::Bootstrap(BootstrapError::Node { source: ExecError::Frozen { .. }, .. }) => {
+            Self::Driver(DriverError::Guest(GuestError::Frozen { .. }))
+            | Self::Bootstrap(BootstrapError::Node { source: GuestError::Frozen { .. }, .. }) => {
                 ("GUEST_FROZEN", 89)
             }
-            Self::Driver(DriverError::Exec(ExecError::TimedOut { .. }))
-            | Self::Bootstrap(BootstrapError::Node { source: ExecError::TimedOut { .. }, .. }) => {
+            Self::Driver(DriverError::Guest(GuestError::TimedOut { .. }))
+            | Self::Bootstrap(BootstrapError::Node { source: GuestError::TimedOut { .. }, .. }) => {
                 ("GUEST_TIMEOUT", 82)
             }
-            Self::Driver(DriverError::Exec(_)) => ("GUEST_EXEC", 80),
-            Self::Bootstrap(BootstrapError::Node { source: ExecError::File { source, .. }, .. })
+            Self::Driver(DriverError::Guest(_)) => ("GUEST_EXEC", 80),
+            Self::Bootstrap(BootstrapError::Node { source: GuestError::File { source, .. }, .. })
                 if source.kind() == std::io::ErrorKind::StorageFull =>
             {
                 ("RSRC_DISK_FULL", 26)
@@ -291,7 +294,7 @@ impl Explain for EngineError {
                 "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither".into(),
             ],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
-            Self::Driver(DriverError::Exec(source)) if source.unresponsive().is_some() => unresponsive(source),
+            Self::Driver(DriverError::Guest(source)) if source.unresponsive().is_some() => unresponsive(source),
             Self::Bootstrap(error) => of_bootstrap(error),
             _ => Vec::new(),
         }
@@ -327,7 +330,7 @@ fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
         BootstrapError::Node { source, .. } if source.unresponsive().is_some() => {
             unresponsive(source)
         }
-        BootstrapError::Node { source: ExecError::File { source, .. }, .. }
+        BootstrapError::Node { source: GuestError::File { source, .. }, .. }
             if source.kind() == std::io::ErrorKind::StorageFull =>
         {
             vec!["free space on the disk of the state folder, then run the command again".into()]
@@ -342,12 +345,12 @@ fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
 }
 
 /// What to do about a node that does not answer.
-fn unresponsive(error: &ExecError) -> Vec<String> {
+fn unresponsive(error: &GuestError) -> Vec<String> {
     match error {
-        ExecError::Frozen { node, .. } => {
+        GuestError::Frozen { node, .. } => {
             vec![format!("`flotilla start` thaws it, `flotilla node stop {node}` stops it")]
         }
-        ExecError::TimedOut { node, .. } => vec![format!(
+        GuestError::TimedOut { node, .. } => vec![format!(
             "see why with `flotilla logs --node {node}`, or restart it with `flotilla node stop {node}` and \
              `flotilla node start {node}`"
         )],
@@ -421,9 +424,9 @@ fn held_by(holder: Option<&Holder>) -> String {
     holder.map(told).unwrap_or_default()
 }
 
-fn tail(error: &ExecError) -> Vec<String> {
+fn tail(error: &GuestError) -> Vec<String> {
     match error {
-        ExecError::Failed { tail, .. } => tail.clone(),
+        GuestError::Failed { tail, .. } => tail.clone(),
         _ => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::cluster::Cluster;
-use flotilla_core::{BootstrapError, Cmd, ExecError, Machine};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use serde_json::json;
@@ -57,7 +57,7 @@ async fn apply(
     let patience = Patience::new("the pod network's installation", DEFINITIONS, cancelled);
     loop {
         let failed = match run(machine, "install the pod network", apply.clone()).await {
-            Err(BootstrapError::Node { source: source @ ExecError::Failed { .. }, .. }) => source,
+            Err(BootstrapError::Node { source: source @ GuestError::Failed { .. }, .. }) => source,
             done => return done.map(drop),
         };
         match patience.pause(POLL, &[]).await {
@@ -122,7 +122,7 @@ mod tests {
     async fn a_manifest_that_is_none_is_the_error() {
         let machine = FakeMachine::new(&[], &[("kubectl", Err("error parsing STDIN")); 100]);
         let error = apply_on(&machine).await.unwrap_err();
-        let BootstrapError::PodNetwork { source: ExecError::Failed { tail, .. } } = error else {
+        let BootstrapError::PodNetwork { source: GuestError::Failed { tail, .. } } = error else {
             panic!("{error:?}");
         };
         assert_eq!(tail, ["error parsing STDIN"]);

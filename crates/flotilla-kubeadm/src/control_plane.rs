@@ -115,13 +115,13 @@ impl Joining<'_> {
 pub(crate) async fn hand_over(from: &dyn Machine, to: &dyn Machine) -> Result<(), BootstrapError> {
     let files = SHARED.map(|file| async move {
         let path = format!("/etc/kubernetes/{file}");
-        let found = from.exec().get(&path).await;
+        let found = from.guest().read(&path).await;
         let bytes = found.map_err(in_node("read the authorities' keys", from))?;
         let bytes = bytes.ok_or_else(|| BootstrapError::Api {
             action: format!("hand over the authorities' keys of node {}", from.name()),
             source: format!("there is no {path}").into(),
         })?;
-        let put = to.exec().put(&path, 0o600, &bytes).await;
+        let put = to.guest().write(&path, 0o600, &bytes).await;
         put.map_err(in_node("write the authorities' keys", to))
     });
     try_join_all(files).await.map(drop)

@@ -128,7 +128,7 @@ pub(crate) async fn read(
     machine: &dyn Machine,
     path: &'static str,
 ) -> Result<Option<Credentials>, BootstrapError> {
-    let content = machine.exec().get(path).await.map_err(in_node("read credentials", machine))?;
+    let content = machine.guest().read(path).await.map_err(in_node("read credentials", machine))?;
     content.map(|content| Credentials::parse(path, &content)).transpose().map_err(unreadable)
 }
 
@@ -147,7 +147,7 @@ pub(crate) async fn access(
 
 /// The certificate of the cluster's authority, which every node has: see [`ApiAccess::ca_pem`].
 pub(crate) async fn authority(machine: &dyn Machine) -> Option<Vec<u8>> {
-    machine.exec().get(AUTHORITY).await.ok().flatten()
+    machine.guest().read(AUTHORITY).await.ok().flatten()
 }
 
 fn unreadable(error: CredentialsError) -> BootstrapError {

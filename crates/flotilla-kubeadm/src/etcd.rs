@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flotilla_core::cluster::Node;
-use flotilla_core::{BootstrapError, Cmd, ExecError, Machine, Member};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Member};
 use futures::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -166,7 +166,7 @@ async fn remove(
         let remove = ["member", "remove", &format!("{:x}", leaving.id)];
         match tell(via, Ipv4Addr::LOCALHOST, &remove).await {
             Ok(_) => {}
-            Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
             Err(error) => return Err(in_node("take a member out of etcd", via)(error)),
         }
     }
@@ -181,7 +181,7 @@ pub(crate) async fn wait_until_healthy(
     loop {
         match tell(via, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
             Ok(_) => return Ok(()),
-            Err(ExecError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
             Err(error) => return Err(in_node("ask etcd for its health", via)(error)),
         }
     }
@@ -200,7 +200,7 @@ enum View {
 async fn agreed_list(via: &dyn Machine, patience: &Patience) -> Result<Vec<Member>, BootstrapError> {
     loop {
         match list(via, View::Agreed).await {
-            Err(BootstrapError::Node { source: ExecError::Failed { tail, .. }, .. }) => {
+            Err(BootstrapError::Node { source: GuestError::Failed { tail, .. }, .. }) => {
                 patience.pause(POLL, &tail).await?;
             }
             listed => return listed,
@@ -222,8 +222,8 @@ async fn list(via: &dyn Machine, view: View) -> Result<Vec<Member>, BootstrapErr
     })
 }
 
-async fn tell(via: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result<String, ExecError> {
-    Ok(via.exec().run(etcdctl(member, ANSWER, words)).await?.text())
+async fn tell(via: &dyn Machine, member: Ipv4Addr, words: &[&str]) -> Result<String, GuestError> {
+    Ok(via.guest().run(etcdctl(member, ANSWER, words)).await?.text())
 }
 
 /// etcd's own client, speaking to one member.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_core::event::Outcome;
-use flotilla_core::{BootstrapError, Cmd, ExecError, Machine, Membership};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership};
 use kube::Client;
 
 use crate::api::{self, PATIENT, QUICK};
@@ -110,7 +110,7 @@ pub(crate) async fn restart(
 /// Lets the machine have the API's address before its API server is well in every respect, which takes seconds longer than
 /// to answer. It does not take the address from another that has it.
 pub(crate) async fn claim_virtual_ip(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let coming = machine.exec().put(API_IS_COMING, 0o644, b"").await;
+    let coming = machine.guest().write(API_IS_COMING, 0o644, b"").await;
     coming.map_err(in_node("claim the API's address", machine))
 }
 
@@ -122,7 +122,7 @@ async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Re
     phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&cluster.spec, &node.spec))
         .await?;
     match phase::init(machine).await {
-        Err(BootstrapError::Node { action, node, source: source @ ExecError::Failed { .. } }) => {
+        Err(BootstrapError::Node { action, node, source: source @ GuestError::Failed { .. } }) => {
             let cleared = run(machine, "clear away an unfinished start", Cmd::sh(CLEAR)).await?;
             if cleared.text() == "kept" {
                 return Err(BootstrapError::Node { action, node, source });

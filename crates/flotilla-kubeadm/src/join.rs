@@ -91,7 +91,7 @@ async fn join_worker(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let has_credentials =
-        machine.exec().get(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
+        machine.guest().read(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
     if has_credentials.is_some() {
         return Ok(());
     }
@@ -170,7 +170,7 @@ pub(crate) async fn put_discovery(
             "certificate-authority-data": credentials.authority,
         }}],
     });
-    let put = machine.exec().put(DISCOVERY, 0o600, yaml::document(&discovery).as_bytes()).await;
+    let put = machine.guest().write(DISCOVERY, 0o600, yaml::document(&discovery).as_bytes()).await;
     put.map_err(in_node("write the way to the cluster", machine))
 }
 

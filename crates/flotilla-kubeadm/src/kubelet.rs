@@ -88,7 +88,7 @@ fn is_trace(line: &str) -> bool {
 
 async fn lines_of(machine: &dyn Machine, script: &str) -> Vec<String> {
     let limit = Some(Duration::from_secs(10));
-    match machine.exec().run(Cmd { limit, ..Cmd::sh(script) }).await {
+    match machine.guest().run(Cmd { limit, ..Cmd::sh(script) }).await {
         Ok(output) => output.text().lines().map(str::to_owned).collect(),
         Err(error) => vec![error.to_string()],
     }

@@ -36,7 +36,7 @@ pub(crate) async fn has(machine: &dyn Machine, mark: &str) -> Result<bool, Boots
 /// Reads a small file of a machine, on or off; none where there is none, or where nobody can know.
 pub(crate) async fn read(machine: &dyn Machine, path: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
     match machine.state().power {
-        Power::On => machine.exec().get(path).await.map_err(in_node("read a file", machine)),
+        Power::On => machine.guest().read(path).await.map_err(in_node("read a file", machine)),
         Power::Off => machine.read_disk(path).map_err(|error| BootstrapError::Api {
             action: format!("read {path} of node {}", machine.name()),
             source: error.into(),
@@ -45,7 +45,7 @@ pub(crate) async fn read(machine: &dyn Machine, path: &str) -> Result<Option<Vec
 }
 
 pub(crate) async fn put(machine: &dyn Machine, mark: &str) -> Result<(), BootstrapError> {
-    machine.exec().put(mark, 0o644, b"").await.map_err(in_node("write down what the node is", machine))
+    machine.guest().write(mark, 0o644, b"").await.map_err(in_node("write down what the node is", machine))
 }
 
 /// Takes the marks from a machine that is off, as far as its disk can be reached.

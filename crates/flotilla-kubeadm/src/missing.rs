@@ -213,7 +213,7 @@ pub(crate) async fn observe(
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> KubernetesState {
-    match machine.exec().get(PAUSED).await {
+    match machine.guest().read(PAUSED).await {
         Ok(Some(_)) => return KubernetesState::Paused,
         Ok(None) => {}
         Err(_) => return KubernetesState::Unreachable,

@@ -30,7 +30,7 @@ pub(crate) async fn pause(
     machine: &dyn Machine,
     namespaces: Option<&[String]>,
 ) -> Result<usize, BootstrapError> {
-    let mark = machine.exec().put(PAUSED, 0o644, b"").await;
+    let mark = machine.guest().write(PAUSED, 0o644, b"").await;
     mark.map_err(in_node("note that the node is paused", machine))?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
     let running = containers(machine, namespaces, Task::Running).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn pause(
 }
 
 pub(crate) async fn is_paused(machine: &dyn Machine) -> bool {
-    matches!(machine.exec().get(PAUSED).await, Ok(Some(_)))
+    matches!(machine.guest().read(PAUSED).await, Ok(Some(_)))
 }
 
 /// Thaws the frozen containers of these namespaces and starts the kubelet. Gives how many were frozen.

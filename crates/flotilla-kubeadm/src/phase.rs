@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Cmd, ExecError, ExecOutput, Machine};
+use flotilla_core::{BootstrapError, Cmd, ExecOutput, GuestError, Machine};
 
 use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES, RENEWAL_CONFIG};
 use crate::kubelet::CrashWatch;
@@ -39,7 +39,7 @@ pub(crate) async fn put_configuration(
 ) -> Result<(), BootstrapError> {
     let patches = patches.iter().map(|(name, patch)| (format!("{PATCHES}/{name}"), patch.as_str()));
     for (path, content) in patches.chain([(path.to_owned(), configuration)]) {
-        let put = machine.exec().put(&path, 0o600, content.as_bytes()).await;
+        let put = machine.guest().write(&path, 0o600, content.as_bytes()).await;
         put.map_err(in_node("write kubeadm's configuration", machine))?;
     }
     Ok(())
@@ -173,14 +173,14 @@ pub(crate) async fn run(
     action: &'static str,
     cmd: Cmd,
 ) -> Result<ExecOutput, BootstrapError> {
-    machine.exec().run(cmd).await.map_err(in_node(action, machine))
+    machine.guest().run(cmd).await.map_err(in_node(action, machine))
 }
 
 /// The error of something that failed in a node.
 pub(crate) fn in_node(
     action: &'static str,
     machine: &dyn Machine,
-) -> impl FnOnce(ExecError) -> BootstrapError {
+) -> impl FnOnce(GuestError) -> BootstrapError {
     let node = machine.name().to_string();
     move |source| BootstrapError::Node { action, node, source }
 }

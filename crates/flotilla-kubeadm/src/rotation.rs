@@ -16,14 +16,14 @@ pub(crate) async fn ensure(machine: &dyn Machine) -> Result<(), BootstrapError> 
     if !missing::missing_files(machine).await?.contains(&Part::Rotation) {
         return Ok(());
     }
-    let exec = machine.exec();
-    let old = exec.get(KUBELET_CONF).await.map_err(in_node("read the kubelet's credentials", machine))?;
+    let guest = machine.guest();
+    let old = guest.read(KUBELET_CONF).await.map_err(in_node("read the kubelet's credentials", machine))?;
     let Some(old) = old else { return Ok(()) };
     let new = rotating(&old).map_err(|source| BootstrapError::Api {
         action: format!("read {KUBELET_CONF}"),
         source: source.into(),
     })?;
-    let put = exec.put(KUBELET_CONF, 0o600, new.as_bytes()).await;
+    let put = guest.write(KUBELET_CONF, 0o600, new.as_bytes()).await;
     put.map_err(in_node("write the kubelet's credentials", machine))
 }
 

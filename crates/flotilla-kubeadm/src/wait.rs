@@ -103,7 +103,7 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
     loop {
         let (mut problems, mut still_waiting) = (Vec::new(), Vec::new());
         for machine in waiting {
-            let active = machine.exec().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
+            let active = machine.guest().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
             if let Err(error) = active {
                 problems.push(error.to_string());
                 still_waiting.push(machine);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use flotilla_core::Code;
-use flotilla_core::{DriverError, ExecError, Finding, Severity};
+use flotilla_core::{DriverError, Finding, GuestError, Severity};
 use flotilla_linux::cgroup::CgroupError;
 use flotilla_linux::host::CommandError;
 use flotilla_linux::machine::MachineError;
@@ -110,7 +110,7 @@ impl From<NativeError> for DriverError {
         match error {
             NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } })
             | NativeError::Keepalived { source: CommandError::Cancelled { .. }, .. } => {
-                Self::Exec(ExecError::Interrupted)
+                Self::Guest(GuestError::Interrupted)
             }
             error => {
                 let (code, hints) = (error.code(), error.hints());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_core::Cancel;
-use flotilla_core::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
+use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Power};
 use flotilla_linux::cgroup::{Group, is_init};
 use flotilla_linux::enter::{self, Files, Progress, Request};
 use flotilla_linux::host::{self, CommandError};
@@ -116,8 +116,8 @@ impl NativeMachine {
         Ok(Self { intact: true, ..Self::new(native, cluster, node, Some(init))? })
     }
 
-    fn init(&self) -> Result<&Process, ExecError> {
-        self.init.as_ref().ok_or_else(|| ExecError::Off { node: self.name.to_string() })
+    fn init(&self) -> Result<&Process, GuestError> {
+        self.init.as_ref().ok_or_else(|| GuestError::Off { node: self.name.to_string() })
     }
 
     /// A program for a machine that runs. In one that is frozen it would not even begin.
@@ -126,37 +126,39 @@ impl NativeMachine {
         argv: Vec<String>,
         env: Vec<(String, String)>,
         how: Option<Attach>,
-    ) -> Result<host::Command, ExecError> {
+    ) -> Result<host::Command, GuestError> {
         let init = self.init()?;
         if self.group.is_frozen() {
             let what = shortened(&argv.join(" "));
-            return Err(ExecError::Frozen { node: self.name.to_string(), what });
+            return Err(GuestError::Frozen { node: self.name.to_string(), what });
         }
         let (terminal, attached) = (how == Some(Attach::Terminal), how.is_some());
         let request = Request { group: self.group_name.clone(), argv, env, terminal, attached };
         Ok(enter::command(init, &request))
     }
 
-    fn failed(&self, error: CommandError) -> ExecError {
+    fn failed(&self, error: CommandError) -> GuestError {
         let node = self.name.to_string();
         match error {
-            CommandError::Failed { argv, status, tail, .. } => ExecError::Failed { node, argv, status, tail },
-            CommandError::TimedOut { argv, limit } => {
-                ExecError::TimedOut { node, what: shortened(&argv), limit }
+            CommandError::Failed { argv, status, tail, .. } => {
+                GuestError::Failed { node, argv, status, tail }
             }
-            CommandError::Cancelled { .. } => ExecError::Interrupted,
+            CommandError::TimedOut { argv, limit } => {
+                GuestError::TimedOut { node, what: shortened(&argv), limit }
+            }
+            CommandError::Cancelled { .. } => GuestError::Interrupted,
             CommandError::Start { program, source } | CommandError::Read { program, source } => {
-                ExecError::Start { node, argv: program, source }
+                GuestError::Start { node, argv: program, source }
             }
             CommandError::NotFound { program } => {
-                ExecError::Start { node, argv: program, source: io::ErrorKind::NotFound.into() }
+                GuestError::Start { node, argv: program, source: io::ErrorKind::NotFound.into() }
             }
         }
     }
 
     /// What a copy failed for: Ctrl-C, if it came.
-    fn or_interrupted(&self, error: ExecError) -> ExecError {
-        if self.cancel.is_cancelled() { ExecError::Interrupted } else { error }
+    fn or_interrupted(&self, error: GuestError) -> GuestError {
+        if self.cancel.is_cancelled() { GuestError::Interrupted } else { error }
     }
 
     /// Does something with the machine's files, where blocking is allowed, for as long as it gets on: a file system of the
@@ -166,7 +168,7 @@ impl NativeMachine {
         action: &'static str,
         path: &str,
         work: impl FnOnce(&Files, &Path, &Progress) -> io::Result<T> + Send + 'static,
-    ) -> Result<T, ExecError> {
+    ) -> Result<T, GuestError> {
         let init = self.init()?.clone();
         let (owned, progress) = (path.to_owned(), Progress::default());
         let seen = progress.clone();
@@ -183,14 +185,14 @@ impl NativeMachine {
             match timeout(FILE_LIMIT, &mut done).await {
                 Ok(Ok(done)) => {
                     let path = path.to_owned();
-                    return done.map_err(|source| ExecError::File { node, action, path, source });
+                    return done.map_err(|source| GuestError::File { node, action, path, source });
                 }
                 // Only a panic drops the other end.
                 Ok(Err(_)) => panic!("the thread that was to {action} {path} in node {node} has panicked"),
                 Err(_) if seen.bytes() > before => {}
                 Err(_) => {
                     let what = format!("to {action} {path}");
-                    return Err(ExecError::TimedOut { node, what, limit: FILE_LIMIT });
+                    return Err(GuestError::TimedOut { node, what, limit: FILE_LIMIT });
                 }
             }
         }
@@ -207,7 +209,7 @@ impl Machine for NativeMachine {
         MachineState { power, intact: self.intact }
     }
 
-    fn exec(&self) -> &dyn Exec {
+    fn guest(&self) -> &dyn Guest {
         self
     }
 
@@ -225,14 +227,14 @@ impl Machine for NativeMachine {
 }
 
 #[async_trait]
-impl Exec for NativeMachine {
-    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError> {
+impl Guest for NativeMachine {
+    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, GuestError> {
         let limit = cmd.limit.unwrap_or(Cmd::DEFAULT_LIMIT);
         let shown = cmd.argv.join(" ");
         let mut command = self.request(cmd.argv, cmd.env, None)?.cancel(&self.cancel);
         if !cmd.stdin.is_empty() {
             let node = self.name.to_string();
-            let failed = |source| ExecError::Start { node, argv: shown, source };
+            let failed = |source| GuestError::Start { node, argv: shown, source };
             command = command.stdin(memory_file(&cmd.stdin).map_err(failed)?);
         }
         let done = tokio::task::spawn_blocking(move || command.run_within(limit)).await;
@@ -246,20 +248,20 @@ impl Exec for NativeMachine {
         argv: Vec<String>,
         env: Vec<(String, String)>,
         how: Attach,
-    ) -> Result<std::convert::Infallible, ExecError> {
+    ) -> Result<std::convert::Infallible, GuestError> {
         Err(self.failed(self.request(argv, env, Some(how))?.replace_us()))
     }
 
-    async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError> {
+    async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError> {
         let bytes = bytes.to_owned();
         self.with_files("write", path, move |files, path, _| files.write(path, mode, &bytes)).await
     }
 
-    async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
+    async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, GuestError> {
         self.with_files("read", path, |files, path, _| files.read(path)).await
     }
 
-    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), ExecError> {
+    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), GuestError> {
         let cancel = self.cancel.clone();
         let copy = move |files: &Files, path: &Path, progress: &Progress| {
             files.copy_in(&source, path, mode, &cancel, progress)
@@ -267,7 +269,7 @@ impl Exec for NativeMachine {
         self.with_files("write", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
 
-    async fn copy_out(&self, path: &str, target: File) -> Result<u32, ExecError> {
+    async fn copy_out(&self, path: &str, target: File) -> Result<u32, GuestError> {
         let cancel = self.cancel.clone();
         let copy = move |files: &Files, path: &Path, progress: &Progress| {
             files.copy_out(path, &target, &cancel, progress)

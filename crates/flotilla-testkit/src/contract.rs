@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
 use flotilla_core::Cluster;
-use flotilla_core::{Changed, Cmd, Driver, ExecError, Machine, MachineState, Power};
+use flotilla_core::{Changed, Cmd, Driver, GuestError, Machine, MachineState, Power};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 use futures::future::BoxFuture;
 
@@ -95,16 +95,16 @@ async fn a_machine_that_is_off_runs_nothing(driver: &dyn Driver, cluster: &Clust
     make(driver, cluster).await;
     stop(driver, cluster).await;
     let machines = driver.find(cluster.name()).await.expect("machines can be found");
-    let exec = machines[0].exec();
+    let guest = machines[0].guest();
     let errors = [
-        exec.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
-        exec.put("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
-        exec.get("/etc/hostname").await.expect_err("nothing is read there"),
-        exec.copy_in(file(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
-        exec.copy_out("/etc/hostname", file(b"")).await.expect_err("nothing is copied from there"),
+        guest.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
+        guest.write("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
+        guest.read("/etc/hostname").await.expect_err("nothing is read there"),
+        guest.copy_in(file(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
+        guest.copy_out("/etc/hostname", file(b"")).await.expect_err("nothing is copied from there"),
     ];
     for error in errors {
-        assert!(matches!(error, ExecError::Off { .. }), "{error:?}");
+        assert!(matches!(error, GuestError::Off { .. }), "{error:?}");
     }
 }
 
@@ -136,14 +136,14 @@ async fn programs_run_with_their_environment_and_input(driver: &dyn Driver, clus
     let machine = make(driver, cluster).await;
     let env = vec![("GREETING".to_owned(), "hello".to_owned())];
     let cmd = Cmd { env, stdin: b"world".to_vec(), ..Cmd::sh(GREET) };
-    let output = machine.exec().run(cmd).await.expect("it greets");
+    let output = machine.guest().run(cmd).await.expect("it greets");
     assert_eq!(output.text(), "hello, world");
 }
 
 async fn a_program_that_fails_is_an_error_with_its_last_words(driver: &dyn Driver, cluster: &Cluster) {
     let machine = make(driver, cluster).await;
-    let error = machine.exec().run(Cmd::sh(FAIL)).await.expect_err("it fails");
-    let ExecError::Failed { node: at, tail, .. } = &error else { panic!("{error:?}") };
+    let error = machine.guest().run(Cmd::sh(FAIL)).await.expect_err("it fails");
+    let GuestError::Failed { node: at, tail, .. } = &error else { panic!("{error:?}") };
     assert_eq!(at, node(cluster).as_ref());
     assert!(tail.iter().any(|line| line == "gone"), "{tail:?}");
 }
@@ -153,31 +153,31 @@ async fn files_are_kept_byte_for_byte(driver: &dyn Driver, cluster: &Cluster) {
     let machine = machine.as_ref();
     assert_eq!(get(machine, "/etc/contract/file").await, None);
     let bytes: Vec<u8> = (0..=255).collect();
-    machine.exec().put("/etc/contract/file", 0o640, &bytes).await.expect("its folder is made");
+    machine.guest().write("/etc/contract/file", 0o640, &bytes).await.expect("its folder is made");
     assert_eq!(get(machine, "/etc/contract/file").await, Some(bytes));
-    assert_eq!(machine.exec().run(Cmd::sh(MODE)).await.expect("it is there").text(), "640");
-    machine.exec().put("/etc/contract/file", 0o640, b"").await.expect("it is replaced");
+    assert_eq!(machine.guest().run(Cmd::sh(MODE)).await.expect("it is there").text(), "640");
+    machine.guest().write("/etc/contract/file", 0o640, b"").await.expect("it is replaced");
     assert_eq!(get(machine, "/etc/contract/file").await, Some(Vec::new()));
 }
 
 async fn files_are_copied_in_and_out(driver: &dyn Driver, cluster: &Cluster) {
     let machine = make(driver, cluster).await;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    let (path, exec) = ("/etc/contract/deep/file", machine.exec());
-    exec.copy_in(file(&bytes), path, 0o644).await.expect("its folder is made");
+    let (path, guest) = ("/etc/contract/deep/file", machine.guest());
+    guest.copy_in(file(&bytes), path, 0o644).await.expect("its folder is made");
     assert_eq!(get(machine.as_ref(), path).await, Some(bytes.clone()));
     let target = file(b"");
     let own = target.try_clone().expect("it is open");
-    assert_eq!(exec.copy_out(path, own).await.expect("it can be read"), 0o644);
+    assert_eq!(guest.copy_out(path, own).await.expect("it can be read"), 0o644);
     assert_eq!(content(target), bytes);
-    exec.copy_in(file(b""), path, 0o644).await.expect("it is replaced");
+    guest.copy_in(file(b""), path, 0o644).await.expect("it is replaced");
     assert_eq!(get(machine.as_ref(), path).await, Some(Vec::new()));
 }
 
 async fn what_is_not_there_cannot_be_copied(driver: &dyn Driver, cluster: &Cluster) {
     let machine = make(driver, cluster).await;
-    let error = machine.exec().copy_out("/etc/contract/none", file(b"")).await.expect_err("it is not there");
-    let ExecError::File { node: at, path, source, .. } = &error else { panic!("{error:?}") };
+    let error = machine.guest().copy_out("/etc/contract/none", file(b"")).await.expect_err("it is not there");
+    let GuestError::File { node: at, path, source, .. } = &error else { panic!("{error:?}") };
     assert_eq!((at.as_str(), path.as_str()), (node(cluster).as_ref(), "/etc/contract/none"));
     assert_eq!(source.kind(), io::ErrorKind::NotFound);
 }
@@ -272,11 +272,11 @@ fn content(mut file: File) -> Vec<u8> {
 }
 
 async fn put(machine: &dyn Machine, path: &str, bytes: &[u8]) {
-    machine.exec().put(path, 0o644, bytes).await.expect("a file can be written");
+    machine.guest().write(path, 0o644, bytes).await.expect("a file can be written");
 }
 
 async fn get(machine: &dyn Machine, path: &str) -> Option<Vec<u8>> {
-    machine.exec().get(path).await.expect("a file can be read")
+    machine.guest().read(path).await.expect("a file can be read")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, DriverError, ExecError, Finding, Severity};
+use flotilla_core::{BootstrapError, DriverError, Finding, GuestError, Severity};
 use flotilla_core::{Code, Explain};
 use flotilla_engine::EngineError;
 use flotilla_files::{Holder, LockError};
@@ -18,9 +18,9 @@ fn finding(code: &'static str, exit_status: u8, text: &str) -> Finding {
     Finding { code, exit_status, severity: Severity::Fatal, text, cure }
 }
 
-fn failed() -> ExecError {
+fn failed() -> GuestError {
     let tail = vec!["going".to_owned(), "gone".to_owned()];
-    ExecError::Failed {
+    GuestError::Failed {
         node: "demo".into(),
         argv: "kubeadm init".into(),
         status: "exit status: 1".into(),
@@ -101,7 +101,7 @@ fn failures() -> Vec<EngineError> {
         EngineError::RangesUnknown { cluster: demo() },
         LockError::Open { path: "/a/lock".into(), source: io::ErrorKind::NotFound.into() }.into(),
         DriverError::Failed { what: "cannot make the network".into(), code, hints, source: None }.into(),
-        DriverError::Exec(failed()).into(),
+        DriverError::Guest(failed()).into(),
         BootstrapError::Node { action: "initialise", node: "demo".into(), source: failed() }.into(),
         BootstrapError::Api { action: "list the nodes".into(), source: "refused".into() }.into(),
         timed_out(),
@@ -257,8 +257,8 @@ fn an_interruption_is_one_wherever_it_came_from() {
         EngineError::Interrupted,
         LockError::Cancelled { path: "/a/lock".into() }.into(),
         BootstrapError::Interrupted.into(),
-        BootstrapError::Node { action: "look", node: node(), source: ExecError::Interrupted }.into(),
-        DriverError::Exec(ExecError::Interrupted).into(),
+        BootstrapError::Node { action: "look", node: node(), source: GuestError::Interrupted }.into(),
+        DriverError::Guest(GuestError::Interrupted).into(),
     ];
     for error in interruptions {
         assert_eq!(error.code(), Code { name: "INTERRUPTED", exit_status: 130 }, "{error:?}");
@@ -270,13 +270,13 @@ fn an_interruption_is_one_wherever_it_came_from() {
 #[test]
 fn a_node_that_does_not_answer_is_named_with_what_to_type() {
     let limit = Duration::from_secs(10);
-    let frozen = || ExecError::Frozen { node: "demo-m02".into(), what: "`true`".into() };
-    let stuck = || ExecError::TimedOut { node: "demo-m02".into(), what: "`true`".into(), limit };
+    let frozen = || GuestError::Frozen { node: "demo-m02".into(), what: "`true`".into() };
+    let stuck = || GuestError::TimedOut { node: "demo-m02".into(), what: "`true`".into(), limit };
     let in_bootstrap = |source| BootstrapError::Node { action: "look", node: "demo-m02".into(), source };
     let all: [EngineError; 4] = [
-        DriverError::Exec(frozen()).into(),
+        DriverError::Guest(frozen()).into(),
         in_bootstrap(frozen()).into(),
-        DriverError::Exec(stuck()).into(),
+        DriverError::Guest(stuck()).into(),
         in_bootstrap(stuck()).into(),
     ];
     let told = all.map(|error| {

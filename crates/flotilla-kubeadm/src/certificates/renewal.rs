@@ -111,7 +111,7 @@ impl Renewal<'_> {
         let pem = sign(signer, self.node.spec.name.as_ref()).await?;
         // As the kubelet keeps them: it refuses to rotate a certificate that is not behind a link.
         let path = format!("/var/lib/kubelet/pki/kubelet-client-flotilla-{}.pem", now.as_second());
-        let put = machine.exec().put(&path, 0o600, &pem).await;
+        let put = machine.guest().write(&path, 0o600, &pem).await;
         put.map_err(in_node("write the kubelet's certificate", machine))?;
         let link = format!(
             "ln -sf {path} {KUBELET_CERTIFICATE}.new && mv -f {KUBELET_CERTIFICATE}.new {KUBELET_CERTIFICATE}"
@@ -165,7 +165,7 @@ async fn share_admin(control_planes: &[Arc<dyn Machine>]) -> Result<(), Bootstra
     let Some(longest) = longest.filter(|file| expiry_of_user(file).is_some()) else { return Ok(()) };
     let others = control_planes.iter().zip(&files).filter(|(_, file)| file.as_ref() != Some(longest));
     let shared = others.map(|(machine, _)| async move {
-        let put = machine.exec().put(ADMIN_CONF, 0o600, longest).await;
+        let put = machine.guest().write(ADMIN_CONF, 0o600, longest).await;
         put.map_err(in_node("hand over the administrator's credentials", machine.as_ref()))
     });
     try_join_all(shared).await.map(drop)

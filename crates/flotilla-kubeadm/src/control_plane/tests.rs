@@ -109,7 +109,7 @@ async fn etcd_takes_in_one_of_two_that_join_side_by_side_after_the_other() {
         a_while().await;
         assert_eq!(programs(&first).last().unwrap(), ETCD_JOIN);
         assert_eq!(programs(&second).last().unwrap(), PREPARE, "the rest is side by side");
-        first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
+        first.guest().run(Cmd::new(["go", "on"])).await.unwrap();
     };
     let (one, other, ()) = tokio::join!(
         join_as("demo-m02", &first, &via, &api, &membership),
@@ -135,7 +135,7 @@ async fn nobody_is_taken_out_of_etcd_while_another_is_taken_in() {
         a_while().await;
         a_while().await;
         assert_eq!(others.log(), [] as [String; 0]);
-        first.exec().run(Cmd::new(["go", "on"])).await.unwrap();
+        first.guest().run(Cmd::new(["go", "on"])).await.unwrap();
     };
     let (one, other, ()) = tokio::join!(join_as("demo-m02", &first, &via, &api, &membership), later, watch);
     one.and(other).unwrap();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{BootstrapError, Cmd, ExecError, Machine};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
@@ -140,7 +140,7 @@ async fn prepare_from(
             (copy_in(machine, file).await?, flag)
         }
         Source::Own => match snapshot::save(machine).await {
-            Err(BootstrapError::Node { source: ExecError::Failed { .. }, .. }) => {
+            Err(BootstrapError::Node { source: GuestError::Failed { .. }, .. }) => {
                 silence(machine).await?;
                 return prepare(node, machine, DATABASE, SKIP).await;
             }
@@ -159,7 +159,7 @@ async fn copy_in(machine: &dyn Machine, file: SnapshotFile) -> Result<String, Bo
     };
     let file = file.into_file().map_err(failed)?;
     let path = snapshot::new_path(machine).await?;
-    let copied = machine.exec().copy_in(file, &path, 0o600).await;
+    let copied = machine.guest().copy_in(file, &path, 0o600).await;
     copied.map_err(in_node("copy the snapshot", machine))?;
     Ok(path)
 }
@@ -192,11 +192,11 @@ async fn prepare(
 /// The same error, or that the disk is full if the program says so.
 fn disk_full(error: BootstrapError, path: &str) -> BootstrapError {
     match error {
-        BootstrapError::Node { action, node, source: ExecError::Failed { tail, .. } }
+        BootstrapError::Node { action, node, source: GuestError::Failed { tail, .. } }
             if tail.iter().any(|line| line.contains("no space left on device")) =>
         {
             let (path, full) = (path.to_owned(), io::ErrorKind::StorageFull.into());
-            let source = ExecError::File { node: node.clone(), action: "write", path, source: full };
+            let source = GuestError::File { node: node.clone(), action: "write", path, source: full };
             BootstrapError::Node { action, node, source }
         }
         error => error,

@@ -31,7 +31,7 @@ pub async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, 
     let path = save(via).await?;
     let saved = async {
         let snapshot = examine(via, &path).await?;
-        let copied = via.exec().copy_out(&path, target).await;
+        let copied = via.guest().copy_out(&path, target).await;
         copied.map_err(in_node("copy the snapshot", via))?;
         Ok(snapshot)
     }

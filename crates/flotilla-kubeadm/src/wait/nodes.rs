@@ -28,7 +28,7 @@ pub(super) async fn boots(machines: &[Arc<dyn Machine>]) -> BTreeMap<String, Str
     let look = |machine: &Arc<dyn Machine>| {
         let machine = Arc::clone(machine);
         async move {
-            let boot = String::from_utf8(machine.exec().get(BOOT).await.ok()??).ok()?;
+            let boot = String::from_utf8(machine.guest().read(BOOT).await.ok()??).ok()?;
             Some((machine.name().to_string(), boot.trim().to_owned()))
         }
     };

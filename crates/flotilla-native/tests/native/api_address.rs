@@ -50,14 +50,14 @@ async fn boot(driver: &dyn Driver, cluster: &Cluster) -> Vec<Arc<dyn Machine>> {
     let mut machines = Vec::new();
     for node in &cluster.spec.nodes {
         let machine = driver.ensure(cluster, &node.name).await.unwrap();
-        machine.exec().put("/usr/bin/curl", 0o755, CURL.as_bytes()).await.unwrap();
+        machine.guest().write("/usr/bin/curl", 0o755, CURL.as_bytes()).await.unwrap();
         machines.push(machine);
     }
     machines
 }
 
 async fn sh(machine: &dyn Machine, line: &str) -> String {
-    machine.exec().run(Cmd::sh(line)).await.unwrap().text()
+    machine.guest().run(Cmd::sh(line)).await.unwrap().text()
 }
 
 async fn has_address(machine: &dyn Machine, cluster: &Cluster) -> bool {
@@ -113,7 +113,7 @@ async fn stays(driver: &dyn Driver, cluster: &Cluster) {
 async fn is_coming(driver: &dyn Driver, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 2);
     let machines = boot(driver, &cluster).await;
-    machines[1].exec().put(API_IS_COMING, 0o644, b"").await.unwrap();
+    machines[1].guest().write(API_IS_COMING, 0o644, b"").await.unwrap();
     assert_eq!(holder(&machines, &cluster).await, 1);
     for machine in &machines {
         sh(&**machine, "touch /run/api-is-well").await;

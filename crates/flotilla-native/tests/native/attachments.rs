@@ -39,7 +39,7 @@ async fn ensure(driver: &dyn Driver, cluster: &Cluster) -> Arc<dyn Machine> {
 }
 
 async fn sh(machine: &dyn Machine, line: &str) -> String {
-    machine.exec().run(Cmd::sh(line)).await.unwrap().text()
+    machine.guest().run(Cmd::sh(line)).await.unwrap().text()
 }
 
 async fn folders(driver: &dyn Driver, cluster: &Cluster) {
@@ -106,7 +106,7 @@ async fn port(driver: &dyn Driver, cluster: &Cluster) {
     cluster.spec.nodes[0].ports = vec![format!("{PORT}:4000").parse().unwrap()];
     assert_eq!(driver.check(&cluster).await.unwrap(), []);
     let machine = ensure(driver, &cluster).await;
-    let listening = machine.exec().run(Cmd::new(["nc", "-l", "-p", "4000", "-e", "echo", "hello"]));
+    let listening = machine.guest().run(Cmd::new(["nc", "-l", "-p", "4000", "-e", "echo", "hello"]));
     let (served, heard) = tokio::join!(listening, heard());
     served.unwrap();
     assert_eq!(heard, "hello\n");

@@ -17,7 +17,7 @@ async fn identifiers(driver: &dyn Driver, cluster: &Cluster) {
     let mut seen = vec![fs::read_to_string(BOOT).unwrap()];
     for _ in 0..2 {
         let machine = driver.ensure(cluster, node).await.unwrap();
-        let read = async || String::from_utf8(machine.exec().get(BOOT).await.unwrap().unwrap()).unwrap();
+        let read = async || String::from_utf8(machine.guest().read(BOOT).await.unwrap().unwrap()).unwrap();
         let boot = read().await;
         assert_eq!(boot, read().await, "it stays the same while the machine is on");
         assert!(!seen.contains(&boot), "{boot} was seen before: {seen:?}");

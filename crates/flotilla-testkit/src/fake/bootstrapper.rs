@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use flotilla_core::event::Outcome;
 use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition, Drain,
-    ExecError, KubernetesState, Machine, Member, Membership, Power,
+    GuestError, KubernetesState, Machine, Member, Membership, Power,
 };
 use flotilla_core::{Cluster, Node};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
@@ -139,8 +139,8 @@ impl FakeBootstrapper {
     }
 }
 
-async fn state(machine: &dyn Machine) -> Result<KubernetesState, ExecError> {
-    let has = async |path| Ok::<_, ExecError>(machine.exec().get(path).await?.is_some());
+async fn state(machine: &dyn Machine) -> Result<KubernetesState, GuestError> {
+    let has = async |path| Ok::<_, GuestError>(machine.guest().read(path).await?.is_some());
     Ok(match () {
         () if has(PAUSED).await? => KubernetesState::Paused,
         () if has(SERVES).await? || has(COMPLETE).await? => KubernetesState::Complete,
@@ -151,14 +151,14 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, ExecError> {
 
 /// Makes a file, if it is not there.
 async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapError> {
-    if machine.exec().get(path).await.map_err(in_node("mark", machine))?.is_some() {
+    if machine.guest().read(path).await.map_err(in_node("mark", machine))?.is_some() {
         return Ok(Outcome::Kept);
     }
-    machine.exec().put(path, 0o600, b"").await.map_err(in_node("mark", machine))?;
+    machine.guest().write(path, 0o600, b"").await.map_err(in_node("mark", machine))?;
     Ok(Outcome::Done)
 }
 
-fn in_node(action: &'static str, machine: &dyn Machine) -> impl FnOnce(ExecError) -> BootstrapError {
+fn in_node(action: &'static str, machine: &dyn Machine) -> impl FnOnce(GuestError) -> BootstrapError {
     let node = machine.name().to_string();
     move |source| BootstrapError::Node { action, node, source }
 }
@@ -217,7 +217,7 @@ impl Bootstrapper for FakeBootstrapper {
 
     async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError> {
         let has = async |path| match machine.state().power {
-            Power::On => Ok::<_, ExecError>(machine.exec().get(path).await?.is_some()),
+            Power::On => Ok::<_, GuestError>(machine.guest().read(path).await?.is_some()),
             Power::Off => Ok(machine.read_disk(path).is_ok_and(|file| file.is_some())),
         };
         let unreadable = |error| in_node("look for marks", machine)(error);
@@ -278,7 +278,7 @@ impl Bootstrapper for FakeBootstrapper {
         // The disk of one that is off cannot be reached.
         if let Some(machine) = machine.filter(|machine| machine.state().power == Power::On) {
             for path in [ADMIN, SERVES, API, COMPLETE, JOINED] {
-                let removed = machine.exec().run(Cmd::new(["rm", "-f", path])).await;
+                let removed = machine.guest().run(Cmd::new(["rm", "-f", path])).await;
                 removed.map_err(in_node("reset", machine))?;
             }
         }
@@ -396,7 +396,7 @@ impl Bootstrapper for FakeBootstrapper {
         machine: &dyn Machine,
     ) -> Result<Option<ApiAccess>, BootstrapError> {
         let call = self.calls.begin("access".to_owned()).await?;
-        let made = machine.exec().get(ADMIN).await.is_ok_and(|file| file.is_some());
+        let made = machine.guest().read(ADMIN).await.is_ok_and(|file| file.is_some());
         call.end()?;
         Ok(made.then(|| ApiAccess {
             server: cluster.api_url(),
@@ -408,7 +408,7 @@ impl Bootstrapper for FakeBootstrapper {
 
     /// As [`Self::access`] has it.
     async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>> {
-        let made = machine.exec().get(ADMIN).await.is_ok_and(|file| file.is_some());
+        let made = machine.guest().read(ADMIN).await.is_ok_and(|file| file.is_some());
         made.then(|| CA.to_vec())
     }
 
@@ -420,12 +420,12 @@ impl Bootstrapper for FakeBootstrapper {
     }
 
     async fn is_paused(&self, machine: &dyn Machine) -> bool {
-        matches!(machine.exec().get(PAUSED).await, Ok(Some(_)))
+        matches!(machine.guest().read(PAUSED).await, Ok(Some(_)))
     }
 
     async fn unpause(&self, machine: &dyn Machine, _: Option<&[String]>) -> Result<usize, BootstrapError> {
         let call = self.calls.begin("unpause".to_owned()).await?;
-        let done = machine.exec().run(Cmd::new(["rm", "-f", PAUSED])).await;
+        let done = machine.guest().run(Cmd::new(["rm", "-f", PAUSED])).await;
         done.map_err(in_node("unpause", machine))?;
         call.end()?;
         Ok(1)

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Code, DriverError, ExecError, KubeconfigError};
+use flotilla_core::{BootstrapError, Code, DriverError, GuestError, KubeconfigError};
 use tokio::sync::watch;
 
 /// Every call, in order, and which of them fail or take long. Clones are handles on the same log.
@@ -196,7 +196,7 @@ impl From<Fault> for KubeconfigError {
     }
 }
 
-impl From<Fault> for ExecError {
+impl From<Fault> for GuestError {
     fn from(fault: Fault) -> Self {
         let source = std::io::Error::other(fault.clone());
         Self::Start { node: "demo".to_owned(), argv: fault.0, source }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_core::{Attach, Cmd, Exec, ExecError, ExecOutput, Machine, MachineState, Power};
+use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Power};
 use flotilla_spec::NodeName;
 
 use super::Calls;
@@ -104,14 +104,14 @@ impl FakeMachine {
     }
 
     /// An error of the kind that a real machine's files give.
-    fn file_error(&self, action: &'static str, path: &str, source: io::Error) -> ExecError {
-        ExecError::File { node: self.name.to_string(), action, path: path.to_owned(), source }
+    fn file_error(&self, action: &'static str, path: &str, source: io::Error) -> GuestError {
+        GuestError::File { node: self.name.to_string(), action, path: path.to_owned(), source }
     }
 
-    fn require_power(&self) -> Result<(), ExecError> {
+    fn require_power(&self) -> Result<(), GuestError> {
         match self.state.power {
             Power::On => Ok(()),
-            Power::Off => Err(ExecError::Off { node: self.name.to_string() }),
+            Power::Off => Err(GuestError::Off { node: self.name.to_string() }),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Machine for FakeMachine {
         self.state
     }
 
-    fn exec(&self) -> &dyn Exec {
+    fn guest(&self) -> &dyn Guest {
         self
     }
 
@@ -138,15 +138,15 @@ impl Machine for FakeMachine {
 }
 
 #[async_trait]
-impl Exec for FakeMachine {
-    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError> {
+impl Guest for FakeMachine {
+    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, GuestError> {
         self.require_power()?;
         let argv = cmd.argv.join(" ");
         let call = self.inside.calls.begin(argv.clone()).await?;
         if let ["rm", "-f", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             self.files().retain(|path, _| !paths.contains(&path.as_str()));
         }
-        let answer = self.answer(&argv).map_err(|last| ExecError::Failed {
+        let answer = self.answer(&argv).map_err(|last| GuestError::Failed {
             node: self.name.to_string(),
             argv,
             status: "exit status: 1".to_owned(),
@@ -156,30 +156,30 @@ impl Exec for FakeMachine {
         Ok(ExecOutput { stdout: answer.into(), stderr: Vec::new() })
     }
 
-    fn attach(&self, _: Vec<String>, _: Vec<(String, String)>, _: Attach) -> Result<Infallible, ExecError> {
+    fn attach(&self, _: Vec<String>, _: Vec<(String, String)>, _: Attach) -> Result<Infallible, GuestError> {
         unreachable!("nothing takes the place of a test")
     }
 
-    async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError> {
+    async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError> {
         self.require_power()?;
         let call = self.inside.calls.begin(format!("put {path} {mode:o}")).await?;
         self.files().insert(path.to_owned(), bytes.to_vec());
         Ok(call.end()?)
     }
 
-    async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError> {
+    async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, GuestError> {
         self.require_power()?;
         self.read_disk(path).map_err(|error| self.file_error("read", path, error))
     }
 
-    async fn copy_in(&self, mut source: File, path: &str, mode: u32) -> Result<(), ExecError> {
+    async fn copy_in(&self, mut source: File, path: &str, mode: u32) -> Result<(), GuestError> {
         let mut bytes = Vec::new();
         source.read_to_end(&mut bytes).map_err(|error| self.file_error("write", path, error))?;
-        self.put(path, mode, &bytes).await
+        self.write(path, mode, &bytes).await
     }
 
-    async fn copy_out(&self, path: &str, mut target: File) -> Result<u32, ExecError> {
-        let bytes = self.get(path).await?.ok_or(io::ErrorKind::NotFound);
+    async fn copy_out(&self, path: &str, mut target: File) -> Result<u32, GuestError> {
+        let bytes = self.read(path).await?.ok_or(io::ErrorKind::NotFound);
         let copied = bytes.map_err(io::Error::from).and_then(|bytes| target.write_all(&bytes));
         copied.map_err(|error| self.file_error("read", path, error))?;
         Ok(0o644)

@@ -1,8 +1,8 @@
 //! `flotilla cp`
 
 mod end;
-mod guest;
 mod host;
+mod node_path;
 mod typed;
 
 use std::fs::File;

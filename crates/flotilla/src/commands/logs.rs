@@ -36,8 +36,8 @@ pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), Failure> {
          exec tail -v -n {} {follow} \"$@\"",
         args.length
     );
-    match machine.exec().attach(vec!["bash".into(), "-c".into(), line], Vec::new(), Attach::Streams) {
+    match machine.guest().attach(vec!["bash".into(), "-c".into(), line], Vec::new(), Attach::Streams) {
         Ok(never) => match never {},
-        Err(error) => Err(EngineError::Driver(DriverError::Exec(error)).into()),
+        Err(error) => Err(EngineError::Driver(DriverError::Guest(error)).into()),
     }
 }

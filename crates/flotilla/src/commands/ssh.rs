@@ -23,9 +23,9 @@ pub(crate) fn run(cx: &Cx, args: &SshArgs) -> Result<(), Failure> {
     let on_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let how = if on_terminal { Attach::Terminal } else { Attach::Streams };
     let env = cx.settings().term.iter().map(|term| ("TERM".to_owned(), term.clone())).collect();
-    match machine.exec().attach(program, env, how) {
+    match machine.guest().attach(program, env, how) {
         Ok(never) => match never {},
-        Err(error) => Err(EngineError::Driver(DriverError::Exec(error)).into()),
+        Err(error) => Err(EngineError::Driver(DriverError::Guest(error)).into()),
     }
 }
 

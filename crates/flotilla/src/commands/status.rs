@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::API_PORT;
 use flotilla_core::explain::profile_flag;
-use flotilla_core::{ApiAccess, Cmd, ExecError, KubernetesState, Machine, Power};
+use flotilla_core::{ApiAccess, Cmd, GuestError, KubernetesState, Machine, Power};
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::kubeconfig::State;
@@ -103,7 +103,7 @@ fn status_of(
     status.pid = machine.pid();
     let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]).within(LIMIT);
     if !is_control_plane {
-        let kubelet = cx.wait(machine.exec().run(kubelet));
+        let kubelet = cx.wait(machine.guest().run(kubelet));
         warn_of_silence(cx, kubelet.as_ref().err());
         status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
         return Ok(status);
@@ -113,10 +113,10 @@ fn status_of(
     let (state, serves, kubelet, access, held) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
-            machine.exec().run(own_api()),
-            machine.exec().run(kubelet),
+            machine.guest().run(own_api()),
+            machine.guest().run(kubelet),
             engine.bootstrapper.access(cluster, machine),
-            machine.exec().run(holds),
+            machine.guest().run(holds),
         )
     });
     warn_of_silence(cx, kubelet.as_ref().err());
@@ -167,10 +167,10 @@ fn own_api() -> Cmd {
 }
 
 /// Says of a node that its processes are frozen or stuck, which its services alone do not tell.
-fn warn_of_silence(cx: &Cx, error: Option<&ExecError>) {
-    if let Some(node) = error.and_then(ExecError::unresponsive) {
+fn warn_of_silence(cx: &Cx, error: Option<&GuestError>) {
+    if let Some(node) = error.and_then(GuestError::unresponsive) {
         let what = match error {
-            Some(ExecError::Frozen { .. }) => format!("node {node} is frozen"),
+            Some(GuestError::Frozen { .. }) => format!("node {node} is frozen"),
             _ => format!("node {node} does not answer"),
         };
         let flag = profile_flag(&cx.name);

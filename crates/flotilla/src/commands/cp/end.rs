@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
 
-use super::guest::Guest;
 use super::host;
+use super::node_path::NodePath;
 use super::typed::Typed;
 use crate::cluster::{Cx, node_of};
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ pub(super) struct Entry {
 
 pub(super) enum End {
     Host(PathBuf),
-    Node(Guest),
+    Node(NodePath),
 }
 
 impl End {
@@ -54,7 +54,7 @@ impl End {
                 let name = node_of(cluster, node.as_deref())?.spec.name;
                 let machine = cx.wait(cx.engine().machine(&cx.name, &name))?;
                 let path = if path.starts_with('/') { path.clone() } else { format!("{HOME}/{path}") };
-                Ok(Self::Node(Guest { machine, path }))
+                Ok(Self::Node(NodePath { machine, path }))
             }
         }
     }

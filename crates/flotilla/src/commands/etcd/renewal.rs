@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_core::Cluster;
 use flotilla_core::event::{Event, Outcome, Step};
-use flotilla_core::{Cmd, DriverError, ExecError, Machine, Membership, Power};
+use flotilla_core::{Cmd, DriverError, GuestError, Machine, Membership, Power};
 use flotilla_engine::EngineError;
 use flotilla_engine::store::Renewal;
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
@@ -84,10 +84,10 @@ pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, Failu
 /// Empty where there is none; a node that does not answer is an error, and not a sign of anything.
 fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, Failure> {
     let stat = Cmd::new(["stat", "--format=%i", "/var/lib/etcd/member"]);
-    match cx.wait(member.machine.exec().run(stat)) {
+    match cx.wait(member.machine.guest().run(stat)) {
         Ok(inode) => Ok(inode.text().trim().to_owned()),
-        Err(ExecError::Failed { .. }) => Ok(String::new()),
-        Err(error) => Err(EngineError::from(DriverError::Exec(error)).into()),
+        Err(GuestError::Failed { .. }) => Ok(String::new()),
+        Err(error) => Err(EngineError::from(DriverError::Guest(error)).into()),
     }
 }
 

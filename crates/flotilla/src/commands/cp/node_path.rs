@@ -1,11 +1,11 @@
-//! Files of a node, by its own programs and [`Exec`](flotilla_core::Exec).
+//! Files of a node, by its own programs and [`Guest`](flotilla_core::Guest).
 
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{Cmd, DriverError, ExecError, Machine};
+use flotilla_core::{Cmd, DriverError, GuestError, Machine};
 use flotilla_engine::EngineError;
 
 use super::end::{Entry, Kind};
@@ -16,12 +16,12 @@ const AT_ONCE: usize = 200;
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// A path in a node.
-pub(super) struct Guest {
+pub(super) struct NodePath {
     pub(super) machine: Arc<dyn Machine>,
     pub(super) path: String,
 }
 
-impl Guest {
+impl NodePath {
     pub(super) fn join(&self, below: &str) -> Self {
         let folder = self.path.trim_end_matches('/');
         let path = if below.is_empty() { self.path.clone() } else { format!("{folder}/{below}") };
@@ -30,7 +30,7 @@ impl Guest {
 
     pub(super) fn failed(&self, action: &'static str, source: io::Error) -> EngineError {
         let (node, path) = (self.machine.name().to_string(), self.path.clone());
-        driver(ExecError::File { node, action, path, source })
+        driver(GuestError::File { node, action, path, source })
     }
 
     /// What is there, behind links; none if there is nothing.
@@ -82,11 +82,11 @@ impl Guest {
     }
 
     pub(super) async fn write_from(&self, file: File, mode: u32) -> Result<(), EngineError> {
-        self.machine.exec().copy_in(file, &self.path, mode).await.map_err(driver)
+        self.machine.guest().copy_in(file, &self.path, mode).await.map_err(driver)
     }
 
     pub(super) async fn read_into(&self, file: File) -> Result<(), EngineError> {
-        self.machine.exec().copy_out(&self.path, file).await.map(drop).map_err(driver)
+        self.machine.guest().copy_out(&self.path, file).await.map(drop).map_err(driver)
     }
 
     async fn in_pairs(
@@ -108,7 +108,7 @@ impl Guest {
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<String, EngineError> {
         let argv = ["sh", "-c", line, "sh"].map(str::to_owned).into_iter().chain(arguments);
-        let output = self.machine.exec().run(Cmd::new(argv).within(LIMIT)).await.map_err(driver)?;
+        let output = self.machine.guest().run(Cmd::new(argv).within(LIMIT)).await.map_err(driver)?;
         String::from_utf8(output.stdout)
             .map_err(|_| self.failed("read", io::Error::other("a name there is no text")))
     }
@@ -131,6 +131,6 @@ impl Guest {
     }
 }
 
-fn driver(error: ExecError) -> EngineError {
-    EngineError::Driver(DriverError::Exec(error))
+fn driver(error: GuestError) -> EngineError {
+    EngineError::Driver(DriverError::Guest(error))
 }

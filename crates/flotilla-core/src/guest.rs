@@ -62,7 +62,7 @@ pub enum Attach {
 
 /// A program in a machine failed, or could not be run there.
 #[derive(Debug, thiserror::Error)]
-pub enum ExecError {
+pub enum GuestError {
     #[error("`{argv}` failed in node {node} with {status}")]
     Failed { node: String, argv: String, status: String, tail: Vec<String> },
     #[error("cannot run `{argv}` in node {node}")]
@@ -79,7 +79,7 @@ pub enum ExecError {
     Interrupted,
 }
 
-impl ExecError {
+impl GuestError {
     /// The node whose processes do not run, or not as they should.
     pub fn unresponsive(&self) -> Option<&str> {
         match self {
@@ -91,9 +91,9 @@ impl ExecError {
 
 /// Runs programs and moves files inside one machine. Every call ends within a limit of time, whatever the machine does.
 #[async_trait]
-pub trait Exec: Send + Sync {
+pub trait Guest: Send + Sync {
     /// Runs a program to its end. An exit status other than 0 is an error.
-    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, ExecError>;
+    async fn run(&self, cmd: Cmd) -> Result<ExecOutput, GuestError>;
 
     /// Lets a program in the machine take the place of this process: it has our terminal or streams, its exit status is
     /// ours. Returns only if that fails.
@@ -102,18 +102,18 @@ pub trait Exec: Send + Sync {
         argv: Vec<String>,
         env: Vec<(String, String)>,
         how: Attach,
-    ) -> Result<Infallible, ExecError>;
+    ) -> Result<Infallible, GuestError>;
 
     /// Writes a file, whole or not at all; makes its folder.
-    async fn put(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), ExecError>;
+    async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError>;
 
     /// Reads a file; none if there is none.
-    async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, ExecError>;
+    async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, GuestError>;
 
-    /// Like [`Exec::put`], for files of any size: `source` is read from where it stands to its end.
-    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), ExecError>;
+    /// Like [`Guest::write`], for files of any size: `source` is read from where it stands to its end.
+    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), GuestError>;
 
     /// Writes a file of the machine to `target`, where that stands, and gives the file's mode. A file that is not there
     /// is an error, and so is what is no file.
-    async fn copy_out(&self, path: &str, target: File) -> Result<u32, ExecError>;
+    async fn copy_out(&self, path: &str, target: File) -> Result<u32, GuestError>;
 }
