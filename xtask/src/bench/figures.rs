@@ -109,6 +109,49 @@ impl Summary {
     }
 }
 
+/// The medians of two programs that were measured in turns. Displayed, it is a table.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Comparison {
+    rows: Vec<Ratio>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Ratio {
+    part: &'static str,
+    name: String,
+    this: f64,
+    other: f64,
+    ratio: f64,
+}
+
+impl Summary {
+    /// Of every figure that both have: this program's median divided by the other's.
+    pub(super) fn against(&self, other: &Self) -> Comparison {
+        let ratio = |row: &Row| {
+            let same = other.rows.iter().find(|it| (it.part, &it.name) == (row.part, &row.name))?;
+            let (this, other) = (row.value.median, same.value.median);
+            Some(Ratio { part: row.part, name: row.name.clone(), this, other, ratio: this / other })
+        };
+        Comparison { rows: self.rows.iter().filter_map(ratio).collect() }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<40} {:>8} {:>8} {:>8}", "", "this", "other", "ratio")?;
+        let mut part = "";
+        for row in &self.rows {
+            if row.part != part {
+                part = row.part;
+                writeln!(f, "{part}")?;
+            }
+            writeln!(f, "  {:<38} {:>8.2} {:>8.2} {:>8.2}", row.name, row.this, row.other, row.ratio)?;
+        }
+        Ok(())
+    }
+}
+
 impl Spread {
     fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
@@ -172,6 +215,19 @@ mod tests {
         let spread = Spread::of([4.0, 1.0, 2.0, 10.0].into_iter());
         assert_eq!(spread, Some(Spread { median: 3.0, min: 1.0, max: 10.0, count: 4 }));
         assert_eq!(Spread::of([].into_iter()), None);
+    }
+
+    #[test]
+    fn two_programs_are_compared_by_the_figures_that_both_have() {
+        let this = Summary::of(&[run(&[("start", "returns", 4.0), ("start", "step new", 1.0)])]);
+        let other = Summary::of(&[run(&[("start", "returns", 5.0)]), run(&[("stop", "returns", 1.0)])]);
+        let table = this.against(&other).to_string();
+        let expected = "
+                                             this    other    ratio
+start
+  returns                                    4.00     5.00     0.80
+";
+        assert_eq!(format!("\n{table}"), expected);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Write every figure of every run to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Another flotilla to compare with: each run is done with both, one after the other
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
     /// Go on with the next run after one that failed
     #[arg(long)]
     keep_going: bool,
@@ -54,30 +57,40 @@ pub(super) fn run(
     let scratch = tempfile::Builder::new().prefix("flotilla-bench-").tempdir()?;
     let bundle = bundle(project, &program, &home)?;
     let flotilla = Flotilla { program, home, kubeconfig: scratch.path().join("config"), cluster };
+    let other = args.against.as_ref().map(|path| path.display().to_string());
+    let other = other.map(|program| Flotilla { program, ..flotilla.clone() });
     let machine = machine()?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let mut runs: Vec<Vec<Figure>> = Vec::new();
+    let (mut runs, mut other_runs): (Vec<Vec<Figure>>, Vec<Vec<Figure>>) = (Vec::new(), Vec::new());
     for number in 1..=args.runs {
-        println!("run {number} of {} (load average {})", args.runs, load_average()?);
-        let done = runtime.block_on(round(&flotilla, &bundle.pause));
-        if done.is_err() {
-            // A run that ended in the middle leaves its cluster. The error to tell is the first one.
-            let _ = flotilla.run(&["delete", "-o", "json"]);
-        }
-        match done {
-            Ok(figures) => runs.push(figures),
-            Err(error) if args.keep_going => println!("run {number} failed: {error:#}"),
-            Err(error) => return Err(error.context(format!("run {number} failed"))),
+        for (flotilla, runs) in [(Some(&flotilla), &mut runs), (other.as_ref(), &mut other_runs)] {
+            let Some(flotilla) = flotilla else { continue };
+            println!("run {number} of {} (load average {})", args.runs, load_average()?);
+            let done = runtime.block_on(round(flotilla, &bundle.pause));
+            if done.is_err() {
+                // A run that ended in the middle leaves its cluster. The error to report is the first one.
+                let _ = flotilla.run(&["delete", "-o", "json"]);
+            }
+            match done {
+                Ok(figures) => runs.push(figures),
+                Err(error) if args.keep_going => println!("run {number} failed: {error:#}"),
+                Err(error) => return Err(error.context(format!("run {number} failed"))),
+            }
         }
     }
     ensure!(!runs.is_empty(), "no run came to its end");
     let summary = Summary::of(&runs);
     println!("\nKubernetes {}, runs: {}\n\n{summary}", bundle.kubernetes, runs.len());
+    let comparison = other.map(|_| summary.against(&Summary::of(&other_runs)));
+    if let Some(comparison) = &comparison {
+        println!("{comparison}");
+    }
     if let Some(path) = &args.json {
         let all = json!({
             "machine": machine,
             "kubernetes": bundle.kubernetes,
             "summary": summary,
+            "against": comparison,
             "runs": runs,
         });
         fs::write(path, serde_json::to_string_pretty(&all)? + "\n")
