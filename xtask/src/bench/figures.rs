@@ -113,11 +113,11 @@ impl Summary {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct Comparison {
-    rows: Vec<Ratio>,
+    rows: Vec<Compared>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-struct Ratio {
+struct Compared {
     part: &'static str,
     name: String,
     this: f64,
@@ -131,7 +131,7 @@ impl Summary {
         let ratio = |row: &Row| {
             let same = other.rows.iter().find(|it| (it.part, &it.name) == (row.part, &row.name))?;
             let (this, other) = (row.value.median, same.value.median);
-            Some(Ratio { part: row.part, name: row.name.clone(), this, other, ratio: this / other })
+            Some(Compared { part: row.part, name: row.name.clone(), this, other, ratio: this / other })
         };
         Comparison { rows: self.rows.iter().filter_map(ratio).collect() }
     }
