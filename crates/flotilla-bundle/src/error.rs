@@ -108,15 +108,6 @@ impl BundleError {
         }
     }
 
-    /// Lines that belong to the error: the end of a program's output, the files that are damaged.
-    pub fn details(&self) -> &[String] {
-        match self.root() {
-            Self::Damaged { findings, .. } => findings,
-            Self::Command(error) => error.tail(),
-            _ => &[],
-        }
-    }
-
     /// Ours or another program's: they all use the kernel's words.
     fn is_disk_full(&self) -> bool {
         match self {
@@ -204,6 +195,14 @@ impl Explain for BundleError {
             error if error.is_interruption() => {
                 vec!["run the same command again: it goes on from what is finished".into()]
             }
+            _ => Vec::new(),
+        }
+    }
+
+    fn details(&self) -> Vec<String> {
+        match self.root() {
+            Self::Damaged { findings, .. } => findings.clone(),
+            Self::Command(error) => error.tail().to_vec(),
             _ => Vec::new(),
         }
     }

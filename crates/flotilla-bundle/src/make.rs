@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
+use flotilla_core::{Forecast, Origin, Prospect};
 use flotilla_linux::disk;
 
 use crate::build::{BuildSource, Checkout};
@@ -49,35 +50,6 @@ pub struct Made {
     pub bundle: Bundle,
     pub outcome: Outcome,
     pub origin: Origin,
-}
-
-/// Who vouches for a bundle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// Built here, from the lock file that is compiled in.
-    Own,
-    /// Built here, by a flotilla with another lock file.
-    OtherVersion,
-    /// Out of an archive, which may say anything about where it came from.
-    Imported,
-}
-
-/// What building a bundle will take.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forecast {
-    pub kubernetes: String,
-    /// On two cores.
-    pub time: Duration,
-    /// While it is built.
-    pub disk: u64,
-}
-
-/// What becomes of a request, as far as it can be told beforehand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prospect {
-    Found,
-    /// The host has what it takes to build it. Whoever asks may not be root yet.
-    Buildable,
 }
 
 /// Steps that follow the components, with what they take.

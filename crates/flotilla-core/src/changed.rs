@@ -1,5 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 /// Whether an idempotent call had anything to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
 pub enum Changed {
     Yes,
     No,
@@ -20,5 +23,11 @@ impl Changed {
 impl From<bool> for Changed {
     fn from(changed: bool) -> Self {
         if changed { Self::Yes } else { Self::No }
+    }
+}
+
+impl From<Changed> for bool {
+    fn from(changed: Changed) -> Self {
+        changed.is_yes()
     }
 }

@@ -1,6 +1,9 @@
 //! What the screen needs to know about an error beyond its text.
 
+use std::error::Error;
+
 use flotilla_spec::ClusterName;
+use flotilla_spec::error::{SpecError, SpecErrorKind};
 
 /// A stable name for a kind of failure, `AREA_WHAT`, and the exit status that goes with it.
 ///
@@ -17,12 +20,55 @@ pub struct Code {
 pub const INTERRUPTED: &str = "INTERRUPTED";
 
 /// Matched on the type once, in the crate that owns it; the binary has the one renderer.
-pub trait Explain: std::error::Error {
+pub trait Explain: Error {
     fn code(&self) -> Code;
 
     /// What the person can do about it, one sentence each.
     fn hints(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Lines that belong to the error: the end of a program's output, the files that are damaged.
+    fn details(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An error and its causes, outermost first. A cause that an error before it has in its text is left out.
+pub fn chain(error: &(impl Error + ?Sized)) -> Vec<String> {
+    let mut chain = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !chain.iter().any(|before| before.contains(&text)) {
+            chain.push(text);
+        }
+        source = cause.source();
+    }
+    chain
+}
+
+/// An error and its causes in one line.
+pub fn one_line(error: &(impl Error + ?Sized)) -> String {
+    chain(error).join(": ")
+}
+
+impl Explain for SpecError {
+    /// minikube's codes for the same mistakes.
+    fn code(&self) -> Code {
+        let (name, exit_status) = match self.kind() {
+            SpecErrorKind::Usage => ("MK_USAGE", 14),
+            SpecErrorKind::Memory => ("RSRC_INSUFFICIENT_REQ_MEMORY", 23),
+            SpecErrorKind::Cores => ("RSRC_INSUFFICIENT_CORES", 29),
+            SpecErrorKind::Disk => ("RSRC_INSUFFICIENT_STORAGE", 26),
+            SpecErrorKind::Config => ("MK_CONFIG", 18),
+            SpecErrorKind::Named(name, exit_status) => (name, exit_status),
+        };
+        Code { name, exit_status }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        self.hint().into_iter().collect()
     }
 }
 
@@ -72,6 +118,22 @@ fn lacks_cluster(command: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    #[test]
+    fn a_cause_that_was_said_already_is_left_out() {
+        let link = |text, source: Option<Link>| Link { text, source: source.map(Box::new) };
+        let disk = link("no space left on device", None);
+        let write = link("cannot write: no space left on device", Some(disk));
+        let save = link("cannot save", Some(link("cannot save", Some(write))));
+        assert_eq!(one_line(&save), "cannot save: cannot write: no space left on device");
+    }
 
     #[test]
     fn commands_are_about_the_cluster_that_the_text_is_about() {

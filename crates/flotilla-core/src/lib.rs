@@ -2,11 +2,13 @@
 //!
 //! - [`cluster`]: what a person wants, and what was allocated to it;
 //! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them,
-//!   [`kubeconfig`] is where the person's clients find it: each has a fake in the test kit;
+//!   [`bundles`] are what nodes are made from, [`kubeconfig`] is where the person's clients find the cluster: each has a
+//!   fake in the test kit;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
 
 pub mod bootstrap;
+pub mod bundles;
 pub mod cancel;
 pub mod certificate;
 mod changed;
@@ -19,6 +21,9 @@ pub mod kubeconfig;
 
 pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
+};
+pub use bundles::{
+    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect,
 };
 pub use cancel::Cancel;
 pub use certificate::{Certificate, Certificates};

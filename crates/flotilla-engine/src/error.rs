@@ -7,7 +7,7 @@ use flotilla_core::{
     BootstrapError, Certificate, Cluster, DriverError, Finding, GuestError, KubeconfigError,
 };
 use flotilla_files::{Holder, LockError};
-use flotilla_spec::error::{SpecError, SpecErrorKind};
+use flotilla_spec::error::SpecError;
 use flotilla_spec::{ClusterName, NodeName, nearest};
 
 #[derive(Debug, thiserror::Error)]
@@ -127,26 +127,6 @@ impl EngineError {
         Self::NoNode { cluster: cluster.name().clone(), node: node.to_owned(), nodes }
     }
 
-    /// Lines that belong to the error: the end of a program's output, each finding of a check.
-    pub fn details(&self) -> Vec<String> {
-        match self {
-            Self::Spec(errors) if errors.len() > 1 => errors.iter().map(ToString::to_string).collect(),
-            Self::Host(findings) if findings.len() > 1 => {
-                findings.iter().map(|finding| finding.text.clone()).collect()
-            }
-            Self::Bootstrap(
-                BootstrapError::TimedOut { seen, .. }
-                | BootstrapError::Undrained { seen, .. }
-                | BootstrapError::Crashing { seen, .. },
-            ) => seen.clone(),
-            Self::Driver(DriverError::Guest(error))
-            | Self::Bootstrap(
-                BootstrapError::Node { source: error, .. } | BootstrapError::PodNetwork { source: error },
-            ) => tail(error),
-            _ => Vec::new(),
-        }
-    }
-
     pub(crate) fn is_interruption(&self) -> bool {
         matches!(
             self,
@@ -167,7 +147,7 @@ impl Explain for EngineError {
             return Code { name: INTERRUPTED, exit_status: 130 };
         }
         let (name, exit_status) = match self {
-            Self::Spec(errors) => return errors.first().map_or(USAGE, |error| spec_code(error.kind())),
+            Self::Spec(errors) => return errors.first().map_or(USAGE, Explain::code),
             Self::Host(findings) => match findings.first() {
                 Some(finding) => (finding.code, finding.exit_status),
                 None => ("HOST_UNFIT", 30),
@@ -222,7 +202,7 @@ impl Explain for EngineError {
             error if error.is_interruption() => {
                 vec!["run the same command again to resume; `flotilla status` shows what runs".into()]
             }
-            Self::Spec(errors) => errors.iter().filter_map(SpecError::hint).collect(),
+            Self::Spec(errors) => errors.iter().flat_map(Explain::hints).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
             Self::NoCluster { name, others } if others.is_empty() => {
@@ -296,6 +276,25 @@ impl Explain for EngineError {
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Driver(DriverError::Guest(source)) if source.unresponsive().is_some() => unresponsive(source),
             Self::Bootstrap(error) => of_bootstrap(error),
+            _ => Vec::new(),
+        }
+    }
+
+    fn details(&self) -> Vec<String> {
+        match self {
+            Self::Spec(errors) if errors.len() > 1 => errors.iter().map(ToString::to_string).collect(),
+            Self::Host(findings) if findings.len() > 1 => {
+                findings.iter().map(|finding| finding.text.clone()).collect()
+            }
+            Self::Bootstrap(
+                BootstrapError::TimedOut { seen, .. }
+                | BootstrapError::Undrained { seen, .. }
+                | BootstrapError::Crashing { seen, .. },
+            ) => seen.clone(),
+            Self::Driver(DriverError::Guest(error))
+            | Self::Bootstrap(
+                BootstrapError::Node { source: error, .. } | BootstrapError::PodNetwork { source: error },
+            ) => tail(error),
             _ => Vec::new(),
         }
     }
@@ -385,19 +384,6 @@ fn existing<T: AsRef<str>>(what: &str, named: &str, there: &[T]) -> String {
 }
 
 const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
-
-/// minikube's codes for the same mistakes.
-fn spec_code(kind: SpecErrorKind) -> Code {
-    let (name, exit_status) = match kind {
-        SpecErrorKind::Usage => return USAGE,
-        SpecErrorKind::Memory => ("RSRC_INSUFFICIENT_REQ_MEMORY", 23),
-        SpecErrorKind::Cores => ("RSRC_INSUFFICIENT_CORES", 29),
-        SpecErrorKind::Disk => ("RSRC_INSUFFICIENT_STORAGE", 26),
-        SpecErrorKind::Config => ("MK_CONFIG", 18),
-        SpecErrorKind::Named(name, exit_status) => (name, exit_status),
-    };
-    Code { name, exit_status }
-}
 
 fn joined_before(members: &[NodeName]) -> String {
     if members.is_empty() {

@@ -61,7 +61,8 @@ pub struct Ranges {
 }
 
 /// What to do while another command changes the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WhenBusy {
     Wait,
     Fail,

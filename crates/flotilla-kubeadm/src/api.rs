@@ -176,20 +176,6 @@ pub(crate) fn cannot(action: impl Into<String>) -> impl FnOnce(kube::Error) -> B
     move |source| BootstrapError::Api { action, source: source.into() }
 }
 
-/// An error with those of its causes that it does not tell itself.
-pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let text = next.to_string();
-        if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-        cause = next.source();
-    }
-    line
-}
-
 fn unusable(source: Box<dyn std::error::Error + Send + Sync>) -> BootstrapError {
     BootstrapError::Api { action: "use the administrator's credentials".to_owned(), source }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::event::Outcome;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
 use kube::api::{Patch, PatchParams};
@@ -138,7 +139,7 @@ impl Completion<'_> {
         loop {
             match namespace::prepare(&self.client, &authority).await {
                 Ok(()) => return Ok(()),
-                Err(error) => patience.pause(POLL, &[api::in_one_line(&error)]).await?,
+                Err(error) => patience.pause(POLL, &[one_line(&error)]).await?,
             }
         }
     }
@@ -182,7 +183,7 @@ impl Completion<'_> {
             let seen = match exists(&nodes, &name).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => format!("the kubelet has not registered node {name}"),
-                Err(error) => api::in_one_line(&error),
+                Err(error) => one_line(&error),
             };
             patience.pause(POLL, &[seen]).await?;
         }
@@ -212,7 +213,7 @@ impl Completion<'_> {
         loop {
             match api::is_done(&self.client, "rbac/bootstrap-roles").await {
                 Ok(()) => return Ok(()),
-                Err(error) => patience.pause(POLL, &[api::in_one_line(&error)]).await?,
+                Err(error) => patience.pause(POLL, &[one_line(&error)]).await?,
             }
         }
     }
@@ -256,7 +257,7 @@ impl Completion<'_> {
             let seen = match api::serves(&client).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => format!("the namespace {SYSTEM} is not there"),
-                Err(error) => api::in_one_line(&error),
+                Err(error) => one_line(&error),
             };
             patience.pause(POLL, &[seen]).await?;
         }

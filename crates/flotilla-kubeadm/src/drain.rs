@@ -1,6 +1,7 @@
 //! Emptying a node: its pods are evicted, so that disruption budgets are respected.
 
 use flotilla_core::cluster::Cluster;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Drain, Machine};
 use k8s_openapi::api::core::v1::{Node as KubeNode, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -49,7 +50,7 @@ async fn drain_by(
         let seen = match evict_all(client, name).await {
             Ok(seen) if seen.is_empty() => return Ok(()),
             Ok(seen) => seen,
-            Err(error) if api::is_passing(&error) => vec![api::in_one_line(&error)],
+            Err(error) if api::is_passing(&error) => vec![one_line(&error)],
             Err(error) => return Err(cannot(format!("evict the pods of node {name}"))(error)),
         };
         match patience.pause(POLL, &seen).await {

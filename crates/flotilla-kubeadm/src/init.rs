@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_core::event::Outcome;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership};
 use kube::Client;
 
@@ -153,7 +154,7 @@ async fn wait_for_answer(
         let answer = match api::serves(client).await {
             Ok(true) => return Ok(()),
             Ok(false) => "the namespace kube-system is not there yet".to_owned(),
-            Err(error) => api::in_one_line(&error),
+            Err(error) => one_line(&error),
         };
         match patience.pause(POLL, &[format!("{}: {answer}", cluster.api_url())]).await {
             Err(BootstrapError::TimedOut { what, limit, mut seen }) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{API_NAME, API_PORT, Cluster, Node};
 use flotilla_core::event::Outcome;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Cmd, Machine};
 use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
@@ -189,7 +190,7 @@ async fn finish(
         let seen = match is_registered(client, node).await {
             Ok(true) => break,
             Ok(false) => format!("the kubelet has not registered node {name}"),
-            Err(error) => api::in_one_line(&error),
+            Err(error) => one_line(&error),
         };
         patience.pause(POLL, &[seen]).await?;
         deaths.check().await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Cmd, Machine, Membership, Power};
 use kube::Client;
 
@@ -102,7 +103,7 @@ pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
 async fn wait_for_answer(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let patience = Patience::new("the API's answer by another control plane", ADDRESS, cancelled);
     while let Err(error) = api::serves(client).await {
-        patience.pause(POLL, &[api::in_one_line(&error)]).await?;
+        patience.pause(POLL, &[one_line(&error)]).await?;
     }
     Ok(())
 }

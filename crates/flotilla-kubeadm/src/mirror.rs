@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::BootstrapError;
+use flotilla_core::explain::one_line;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -53,7 +54,7 @@ async fn hasten_etcd(client: &Client, node: &str, cancelled: &Cancelled) -> Resu
     let patience = Patience::new(format!("the listing of node {node}'s etcd"), LIMIT, cancelled);
     // The right one would be refused without the class of its priority.
     while let Err(error) = api::is_done(client, "scheduling/bootstrap-system-priority-classes").await {
-        patience.pause(POLL, &[api::in_one_line(&error)]).await?;
+        patience.pause(POLL, &[one_line(&error)]).await?;
     }
     let name = format!("etcd-{node}");
     let stand_in = json!({

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::cluster::Cluster;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Cmd, Condition, Machine};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -81,7 +82,7 @@ async fn wait_for(
 
 /// What keeps a condition from holding, a line each; a failure to look is a problem, too. None if it holds.
 fn seen(looked: Result<Vec<String>, kube::Error>) -> Option<Vec<String>> {
-    let problems = looked.unwrap_or_else(|error| vec![api::in_one_line(&error)]);
+    let problems = looked.unwrap_or_else(|error| vec![one_line(&error)]);
     (!problems.is_empty()).then_some(problems)
 }
 

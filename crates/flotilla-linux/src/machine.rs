@@ -13,6 +13,7 @@
 //!
 //! Needs root, and Linux 5.3 or newer.
 
+use flotilla_core::explain::one_line;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -282,15 +283,8 @@ pub fn build(spec: &Spec) -> Result<(), MachineError> {
 
 /// Prints who has an error, and the error with its causes, as one line.
 pub fn tell(who: &str, error: &dyn std::error::Error) {
-    let mut line = format!("{who}: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
     // Where nobody listens, nobody is told.
-    drop(writeln!(io::stderr(), "{line}"));
+    drop(writeln!(io::stderr(), "{who}: {}", one_line(error)));
 }
 
 /// Lets go of the channel as standard input: the machine's programs get none.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use flotilla_core::Code;
+use flotilla_core::explain::one_line;
 use flotilla_core::{DriverError, Finding, GuestError, Severity};
 use flotilla_linux::cgroup::CgroupError;
 use flotilla_linux::host::CommandError;
@@ -145,16 +146,7 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
 
 /// Errors with what caused them, in one line.
 fn listed(errors: &[NativeError]) -> String {
-    let text = |error: &NativeError| {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        text
-    };
-    errors.iter().map(text).collect::<Vec<_>>().join("; ")
+    errors.iter().map(one_line).collect::<Vec<_>>().join("; ")
 }
 
 /// Names the file that an error is about.

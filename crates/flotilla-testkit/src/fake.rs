@@ -4,8 +4,10 @@
 //! outlive a machine's power is a file in the machine, as it is in real ones; what must not is below `/run`.
 
 mod bootstrapper;
+mod bundles;
 mod calls;
 mod driver;
+mod host;
 mod kubeconfig;
 mod machine;
 
@@ -13,8 +15,10 @@ use flotilla_core::{Allocations, Cluster};
 use flotilla_spec::ClusterSpec;
 
 pub use bootstrapper::FakeBootstrapper;
+pub use bundles::FakeBundles;
 pub use calls::{Calls, Fault, When, until_killed};
 pub use driver::FakeDriver;
+pub use host::FakeHost;
 pub use kubeconfig::FakeKubeconfig;
 pub use machine::{Answer, FakeMachine};
 
@@ -42,4 +46,12 @@ pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let nodes = nodes.collect();
     let allocations = Allocations { nodes, ..Allocations::new(subnet, pods, "sha256:0".to_owned()) };
     Cluster { spec, allocations }
+}
+
+/// A cluster `demo` with a node for each role: `demo`, `demo-m02`, `demo-m03` …
+pub fn cluster_of_roles(roles: &[&str]) -> Cluster {
+    let head = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n";
+    let names = std::iter::once("demo".to_owned()).chain((2..).map(|number| format!("demo-m{number:02}")));
+    let nodes = roles.iter().zip(names).map(|(role, name)| format!("- {{name: {name}, role: {role}}}\n"));
+    cluster_of(&nodes.fold(head.to_owned(), |yaml, node| yaml + &node), "10.213.0.0/24")
 }

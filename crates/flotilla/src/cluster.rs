@@ -12,25 +12,23 @@ use std::sync::Arc;
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cancel;
 use flotilla_core::explain::{INTERRUPTED, about};
-use flotilla_core::{Changed, Driver, Finding, Machine, Severity};
+use flotilla_core::{Changed, Finding, Machine, Severity};
 use flotilla_core::{Cluster, Event, Explain, Node};
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::{Engine, Lanes, Wait};
-use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, WhenBusy};
-use flotilla_kubeadm::Kubeadm;
+use flotilla_engine::converge::{Engine, Wait};
+use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges};
 use flotilla_kubeadm::etcd::{Snapshot, Source};
-use flotilla_linux::process::host_size;
-use flotilla_native::Native;
-use flotilla_spec::quantity::HostSize;
+use flotilla_ops::{Context, OpError, several};
 use flotilla_spec::{ClusterName, KubernetesVersion, NodeName};
 use tokio::runtime::Runtime;
 
 use crate::args::LockArgs;
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::Screen;
 use crate::settings::Settings;
+use crate::wiring::Wiring;
 
+pub(crate) use crate::wiring::this_host;
 pub(crate) use kubeconfig::PersonalKubeconfig;
 
 /// A command's surroundings.
@@ -39,36 +37,28 @@ pub(crate) struct Cx<'a> {
     pub(crate) screen: &'a Screen,
     pub(crate) store: ClusterStore,
     pub(crate) cancel: Cancel,
-    driver: Native,
-    bootstrapper: Kubeadm,
-    kubeconfig: PersonalKubeconfig,
+    wiring: Wiring,
     runtime: Runtime,
 }
 
 impl<'a> Cx<'a> {
     /// Checks the name; touches nothing.
-    pub(crate) fn new(profile: &str, screen: &'a Screen) -> Result<Self, Failure> {
+    pub(crate) fn new(profile: &str, screen: &'a Screen) -> Result<Self, OpError> {
         let name: ClusterName = profile.parse()?;
         screen.is_about(&name);
-        let settings = screen.settings();
-        let cancel = Cancel::new();
-        let asked = cancel.clone();
+        let wiring = Wiring::real(screen.settings())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .map_err(|source| EngineError::Io { action: "start", path: "the runtime".into(), source })?;
-        let store = ClusterStore::new(&settings.home);
-        Ok(Self {
-            name,
-            screen,
-            driver: Native::new(&settings.home, &cancel),
-            bootstrapper: Kubeadm::new(Arc::new(move || asked.is_cancelled())),
-            kubeconfig: PersonalKubeconfig::new(settings, store.clone()),
-            store,
-            cancel,
-            runtime,
-        })
+        let (store, cancel) = (wiring.store.clone(), wiring.cancel.clone());
+        Ok(Self { name, screen, store, cancel, wiring, runtime })
+    }
+
+    /// What the use cases work with.
+    pub(crate) fn context(&self) -> Context<'_> {
+        self.wiring.context(self.screen.reporter())
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -76,19 +66,11 @@ impl<'a> Cx<'a> {
     }
 
     pub(crate) fn engine(&self) -> Engine<'_> {
-        Engine {
-            driver: &self.driver,
-            bootstrapper: &self.bootstrapper,
-            kubeconfig: &self.kubeconfig,
-            store: &self.store,
-            reporter: self.screen.reporter(),
-            cancel: &self.cancel,
-            lanes: Lanes::of_cores(host_size().cpus),
-        }
+        self.context().engine()
     }
 
     pub(crate) fn kubeconfig(&self) -> &PersonalKubeconfig {
-        &self.kubeconfig
+        &self.wiring.kubeconfig
     }
 
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
@@ -96,7 +78,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Makes everything run, and finishes what killed commands have left: no node is to be added or deleted any more.
-    pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, Failure> {
+    pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, OpError> {
         let changed = self.wait(self.engine().start(cluster, wait))?;
         if !cluster.allocations.adding.is_empty() || !cluster.allocations.founded {
             cluster.allocations.adding.clear();
@@ -112,7 +94,7 @@ impl<'a> Cx<'a> {
         cluster: &mut Cluster,
         nodes: &[NodeName],
         wait: &Wait,
-    ) -> Result<Changed, Failure> {
+    ) -> Result<Changed, OpError> {
         let changed = self.wait(self.engine().start_nodes(cluster, nodes, wait))?;
         cluster.allocations.adding.retain(|node| !nodes.contains(node));
         self.store.save(cluster)?;
@@ -120,7 +102,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Finishes the removal of nodes that were deleted before. The cluster runs also where that fails.
-    pub(crate) fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, Failure> {
+    pub(crate) fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, OpError> {
         match self.wait(self.engine().finish_removals(cluster)) {
             Err(error) if error.code().name != INTERRUPTED => {
                 let text =
@@ -140,8 +122,8 @@ impl<'a> Cx<'a> {
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
         source: Source,
-    ) -> Result<Snapshot, Failure> {
-        let restored = self.wait(self.bootstrapper.restore(cluster, node, machine, others, source));
+    ) -> Result<Snapshot, OpError> {
+        let restored = self.wait(self.wiring.bootstrapper.restore(cluster, node, machine, others, source));
         Ok(restored.map_err(EngineError::from)?)
     }
 
@@ -151,21 +133,21 @@ impl<'a> Cx<'a> {
         cluster: &Cluster,
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
-    ) -> Result<(), Failure> {
-        let finished = self.wait(self.bootstrapper.finish_restore(cluster, machine, others));
+    ) -> Result<(), OpError> {
+        let finished = self.wait(self.wiring.bootstrapper.finish_restore(cluster, machine, others));
         Ok(finished.map_err(EngineError::from)?)
     }
 
     /// What the host lacks for a cluster of this version, and what is well.
     pub(crate) fn examine(&self, bundles: &BundleStore, version: &KubernetesVersion) -> Vec<Finding> {
-        let mut findings = self.wait(self.driver.examine());
+        let mut findings = self.wait(self.wiring.driver.examine());
         findings.push(prepare::bundle_finding(bundles, version));
         findings
     }
 
     /// The address ranges that others on this host use.
-    pub(crate) fn subnets_in_use(&self) -> Result<Ranges, Failure> {
-        let used = self.wait(self.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
+    pub(crate) fn subnets_in_use(&self) -> Result<Ranges, OpError> {
+        let used = self.wait(self.wiring.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
         // Also those of clusters that are stopped, or are being made just now. First: they name the cluster.
         let Ranges { taken, mut unknown } = self.store.ranges(&self.name)?;
         // The kernel knows those of a cluster that runs, whatever is left of its state.
@@ -174,19 +156,12 @@ impl<'a> Cx<'a> {
         Ok(Ranges { taken: taken.into_iter().chain(used).collect(), unknown })
     }
 
-    /// Told before anything is touched.
-    pub(crate) fn require_root(&self) -> Result<(), Failure> {
-        if rustix::process::geteuid().is_root() {
-            return Ok(());
-        }
-        let findings = self.wait(self.driver.examine());
-        let found = findings.into_iter().find(|finding| finding.code == "HOST_PERMISSION");
-        let cure = found.map(|finding| finding.cure).unwrap_or_default();
-        Err(EngineError::NotRoot { cure }.into())
+    pub(crate) fn require_root(&self) -> Result<(), OpError> {
+        self.wait(self.context().require_root())
     }
 
     /// From here on Ctrl-C ends what runs, in an orderly way.
-    pub(crate) fn handle_signals(&self) -> Result<(), Failure> {
+    pub(crate) fn handle_signals(&self) -> Result<(), OpError> {
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
     }
@@ -197,38 +172,18 @@ impl<'a> Cx<'a> {
         name: &ClusterName,
         what: &str,
         args: LockArgs,
-    ) -> Result<ClusterLock, Failure> {
-        let busy = if args.no_wait_lock { WhenBusy::Fail } else { WhenBusy::Wait };
-        let lock = self.store.lock(name, what, busy, &self.cancel, |holder| {
-            let text = match holder {
-                Some(holder) => {
-                    format!("waiting for process {}: {} (since {})", holder.pid, holder.what, holder.since)
-                }
-                None => "waiting for another flotilla".to_owned(),
-            };
-            self.screen.reporter().report(Event::Note { text });
-        });
-        Ok(lock?)
+    ) -> Result<ClusterLock, OpError> {
+        self.context().lock(name, what, args.busy())
     }
 
-    /// Does something to several clusters. One that fails does not keep the others from it; all failures are reported
-    /// in the end.
+    /// Does something to several clusters: see [`several::each`].
     pub(crate) fn each(
         &self,
         names: Vec<ClusterName>,
         done: &'static str,
-        act: impl Fn(&ClusterName) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let total = names.len();
-        let mut failures = Vec::new();
-        for name in names {
-            match act(&name) {
-                Err(failure) if self.cancel.is_cancelled() => return Err(failure),
-                Err(failure) => failures.push((name.to_string(), failure)),
-                Ok(()) => {}
-            }
-        }
-        Failure::of_clusters(&failures, total, done)
+        act: impl Fn(&ClusterName) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        self.wait(several::each(&self.context(), names, done, async |name| act(&name)))
     }
 
     /// Told where nobody could answer for the API: no control plane is on.
@@ -240,20 +195,14 @@ impl<'a> Cx<'a> {
     }
 
     /// The cluster, which must be there.
-    pub(crate) fn cluster(&self) -> Result<Cluster, Failure> {
+    pub(crate) fn cluster(&self) -> Result<Cluster, OpError> {
         self.require_root()?;
         Ok(self.store.get(&self.name)?)
     }
 }
 
-/// How large this host is.
-pub(crate) fn this_host() -> HostSize {
-    let host = host_size();
-    HostSize { cpus: host.cpus, memory: host.memory }
-}
-
 /// A node by its full or short name; the primary one if none is named.
-pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, Failure> {
+pub(crate) fn node_of(cluster: &Cluster, wanted: Option<&str>) -> Result<Node, OpError> {
     let primary = cluster.spec.primary().name.clone();
     let find = |is_it: &dyn Fn(&NodeName) -> bool| {
         cluster.spec.nodes.iter().map(|node| &node.name).find(|name| is_it(name))

@@ -26,18 +26,15 @@ mod update_context;
 mod version;
 
 use flotilla_core::explain::DEFAULT_CLUSTER;
+use flotilla_ops::OpError;
 use flotilla_spec::SpecError;
 
 use crate::args::{Cli, Command, GetCommand, ProfileCommand};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) use etcd::EtcdError;
-pub(crate) use file::FileError;
-
 /// Gives the exit status of a command that went well: nearly always 0.
-pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<u8, Failure> {
+pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<u8, OpError> {
     let done = |()| 0;
     let profile = cli.profile.as_deref();
     let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen);

@@ -7,10 +7,10 @@ mod cluster;
 mod commands;
 mod completion;
 mod debug;
-mod failure;
 mod interrupt;
 mod screen;
 mod settings;
+mod wiring;
 
 use std::ffi::OsString;
 

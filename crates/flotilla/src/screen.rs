@@ -17,11 +17,11 @@ use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
 use flotilla_core::explain::about;
 use flotilla_core::{Code, Event, Reporter};
+use flotilla_ops::OpError;
 use flotilla_spec::ClusterName;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::failure::Failure;
 use crate::settings::Settings;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -135,7 +135,7 @@ impl Screen {
     }
 
     /// The end of a command that went well, unless its data did not arrive where it was sent.
-    pub(crate) fn finish(&self) -> Result<(), Failure> {
+    pub(crate) fn finish(&self) -> Result<(), OpError> {
         match self.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(source) => {
                 Err(BundleError::Io { action: "write to", path: "standard output".into(), source }.into())
@@ -157,7 +157,7 @@ impl Screen {
     }
 
     /// `error[CODE]: …`, then the causes, the details and what can be done.
-    pub(crate) fn failure(&self, failure: &Failure) {
+    pub(crate) fn failure(&self, failure: &OpError) {
         let hints: Vec<_> = failure.hints().iter().map(|hint| self.named(hint)).collect();
         if let Reader::Json(events) = &self.reader {
             return events.failure(failure, &hints);
@@ -165,7 +165,7 @@ impl Screen {
         let chain = failure.chain();
         let mut lines = vec![format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0])];
         lines.extend(chain[1..].iter().map(|cause| format!("  caused by: {cause}")));
-        lines.extend(failure.details.iter().map(|detail| format!("    {detail}")));
+        lines.extend(failure.details().iter().map(|detail| format!("    {detail}")));
         lines.extend(hints.iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}")));
         self.say(&lines.join("\n"));
     }

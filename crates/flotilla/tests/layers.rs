@@ -6,7 +6,7 @@ use flotilla_linux::host::Command;
 use serde_json::Value;
 
 /// Each crate, and the crates of ours that its code (not its tests) may use.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     (
         "flotilla",
         &[
@@ -18,10 +18,11 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "flotilla-linux",
             "flotilla-native",
             "flotilla-node",
+            "flotilla-ops",
             "flotilla-spec",
         ],
     ),
-    ("flotilla-bundle", &["flotilla-core", "flotilla-files", "flotilla-linux"]),
+    ("flotilla-bundle", &["flotilla-core", "flotilla-files", "flotilla-linux", "flotilla-spec"]),
     ("flotilla-core", &["flotilla-spec"]),
     ("flotilla-engine", &["flotilla-core", "flotilla-files", "flotilla-spec"]),
     ("flotilla-files", &[]),
@@ -29,6 +30,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("flotilla-linux", &["flotilla-core"]),
     ("flotilla-native", &["flotilla-core", "flotilla-linux", "flotilla-node", "flotilla-spec"]),
     ("flotilla-node", &["flotilla-linux"]),
+    ("flotilla-ops", &["flotilla-core", "flotilla-engine", "flotilla-files", "flotilla-spec"]),
     ("flotilla-spec", &[]),
     ("flotilla-testkit", &["flotilla-bundle", "flotilla-core", "flotilla-spec"]),
     ("xtask", &["flotilla-bundle", "flotilla-core", "flotilla-engine", "flotilla-linux", "flotilla-spec"]),

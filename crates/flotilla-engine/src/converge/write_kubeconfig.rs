@@ -5,6 +5,7 @@ use flotilla_spec::ClusterName;
 use super::Engine;
 use crate::error::EngineError;
 use flotilla_core::event::Event;
+use flotilla_core::explain::one_line;
 use flotilla_core::{ApiAccess, Changed, KubeconfigError, KubeconfigRemoval, Power};
 
 impl Engine<'_> {
@@ -79,12 +80,7 @@ impl Engine<'_> {
         match done {
             Err(KubeconfigError::Personal { source }) => {
                 let (what, cure) = told();
-                let mut reason = source.to_string();
-                let mut below = source.source();
-                while let Some(cause) = below {
-                    reason = format!("{reason}: {cause}");
-                    below = cause.source();
-                }
+                let reason = one_line(source.as_ref());
                 self.reporter.report(Event::Warning { text: format!("{what}: {reason}; {cure}") });
                 Ok(Changed::No)
             }

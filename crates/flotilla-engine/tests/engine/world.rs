@@ -43,10 +43,7 @@ pub(crate) fn with_control_planes() -> Cluster {
 }
 
 pub(crate) fn of_nodes(roles: &[&str]) -> Cluster {
-    let head = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n";
-    let names = std::iter::once("demo".to_owned()).chain((2..).map(|number| format!("demo-m{number:02}")));
-    let nodes = roles.iter().zip(names).map(|(role, name)| format!("- {{name: {name}, role: {role}}}\n"));
-    fake::cluster_of(&nodes.fold(head.to_owned(), |yaml, node| yaml + &node), "10.213.0.0/24")
+    fake::cluster_of_roles(roles)
 }
 
 /// What a person would find.

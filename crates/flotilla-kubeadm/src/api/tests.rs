@@ -1,3 +1,4 @@
+use flotilla_core::explain::one_line;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,7 +25,7 @@ async fn a_silent_api_is_an_error_at_once() {
     let start = Instant::now();
     let error = serves(&client).await.unwrap_err();
     assert!(start.elapsed() < PATIENT);
-    let line = in_one_line(&error);
+    let line = one_line(&error);
     assert!(line.contains("refused"), "{line}");
     assert!(is_passing(&error), "{error:?}");
 }
@@ -79,7 +80,7 @@ async fn a_question_that_nobody_hears_is_an_error_in_the_end() {
     api.fail("GET", usize::MAX, Fault::Unheard);
     let start = tokio::time::Instant::now();
     let BootstrapError::Api { source, .. } = ask(&api).await.unwrap_err() else { panic!("of another kind") };
-    assert!(in_one_line(source.as_ref()).contains("connection refused"), "{source}");
+    assert!(one_line(source.as_ref()).contains("connection refused"), "{source}");
     assert!((MOVE..2 * MOVE).contains(&start.elapsed()));
 }
 

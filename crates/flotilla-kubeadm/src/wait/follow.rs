@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use flotilla_core::BootstrapError;
+use flotilla_core::explain::one_line;
 use futures::future::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -13,7 +14,6 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::POLL;
-use crate::api;
 use crate::patience::Patience;
 
 /// The API server ends a watch after so many seconds: before the connection is given up for its silence.
@@ -143,7 +143,7 @@ where
     loop {
         let seen = match followed.objects().await {
             Ok(objects) => problems(objects),
-            Err(error) => vec![api::in_one_line(&error)],
+            Err(error) => vec![one_line(&error)],
         };
         if seen.is_empty() {
             return Ok(());

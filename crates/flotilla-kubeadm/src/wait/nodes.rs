@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flotilla_core::cluster::Cluster;
+use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Machine};
 use flotilla_spec::WantedPower;
 use k8s_openapi::api::core::v1::Node;
@@ -12,7 +13,6 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::follow::{Followed, Objects};
-use crate::api;
 use crate::drain;
 use crate::patience::Patience;
 
@@ -54,7 +54,7 @@ pub(super) async fn wait(
             Err(error) => {
                 // Somebody else has changed a node, or the API server could not be asked.
                 nodes.distrust();
-                vec![api::in_one_line(&error)]
+                vec![one_line(&error)]
             }
         };
         nodes.change(patience, &seen).await?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use flotilla_engine::store::WhenBusy;
 use flotilla_spec::SpecError;
 use flotilla_spec::file::MOST_NODES;
 
@@ -197,6 +198,12 @@ pub(crate) struct LockArgs {
     /// Fail at once if another command changes the cluster, instead of waiting for it
     #[arg(long)]
     pub(crate) no_wait_lock: bool,
+}
+
+impl LockArgs {
+    pub(crate) fn busy(self) -> WhenBusy {
+        if self.no_wait_lock { WhenBusy::Fail } else { WhenBusy::Wait }
+    }
 }
 
 /// Show what runs

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_bundle::error::size;
-use flotilla_bundle::{BundleStore, Forecast, Hold, Made, Manifest, Origin, Request};
-use flotilla_core::Event;
+use flotilla_bundle::{BundleStore, Hold, Made, Manifest, Request};
+use flotilla_core::{Event, Forecast, Origin};
 use flotilla_spec::{ClusterSpec, KubernetesVersion, NodeName, NodeSpec};
 
 use super::Cx;
-use crate::failure::Failure;
+use flotilla_ops::OpError;
 
 /// A build that is over in this time is no reason to ask.
 const SHORT: Duration = Duration::from_mins(1);
@@ -30,7 +30,7 @@ pub(crate) fn agreed(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
     yes: bool,
-) -> Result<bool, Failure> {
+) -> Result<bool, OpError> {
     let own = spec.nodes.iter().filter_map(|node| own_version(spec, node));
     let time = announce(cx, bundle_store, own.chain([&spec.kubernetes_version]))?;
     if yes || time < SHORT {
@@ -52,7 +52,7 @@ fn announce<'a>(
     cx: &Cx,
     bundle_store: &BundleStore,
     versions: impl Iterator<Item = &'a KubernetesVersion>,
-) -> Result<Duration, Failure> {
+) -> Result<Duration, OpError> {
     let mut time = Duration::ZERO;
     for version in versions.collect::<BTreeSet<_>>() {
         if let Some(forecast) = bundle_store.forecast(&of_version(version))? {
@@ -95,7 +95,7 @@ pub(crate) fn take(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
     is_new: bool,
-) -> Result<Bundles, Failure> {
+) -> Result<Bundles, OpError> {
     let more_follow = spec.nodes.iter().any(|node| own_version(spec, node).is_some());
     let request = Request { keep_cache: more_follow, ..of_version(&spec.kubernetes_version) };
     let made = bundle_store.ensure(&request, cx.screen.reporter())?;
@@ -115,7 +115,7 @@ pub(crate) fn of_new_nodes(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
     known: &BTreeMap<NodeName, String>,
-) -> Result<BTreeMap<NodeName, String>, Failure> {
+) -> Result<BTreeMap<NodeName, String>, OpError> {
     let new = spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
     announce(cx, bundle_store, new.filter_map(|node| own_version(spec, node)))?;
     of_nodes(cx, bundle_store, spec, known)
@@ -127,7 +127,7 @@ fn of_nodes(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
     known: &BTreeMap<NodeName, String>,
-) -> Result<BTreeMap<NodeName, String>, Failure> {
+) -> Result<BTreeMap<NodeName, String>, OpError> {
     let mut bundles = BTreeMap::new();
     for node in &spec.nodes {
         if let Some(digest) = known.get(&node.name) {
@@ -146,7 +146,7 @@ fn of_nodes(
 pub(crate) fn hold(
     bundle_store: &BundleStore,
     bundles: &BTreeMap<NodeName, String>,
-) -> Result<Vec<Hold>, Failure> {
+) -> Result<Vec<Hold>, OpError> {
     let digests: BTreeSet<_> = bundles.values().collect();
     Ok(digests.into_iter().map(|digest| bundle_store.hold(digest)).collect::<Result<_, _>>()?)
 }

@@ -1,9 +1,9 @@
 //! What must be settled with the host before nodes are wanted: what they are made from, that their names and ports are
 //! free.
 
-use flotilla_bundle::{BundleError, BundleStore, Hold, Prospect};
+use flotilla_bundle::{BundleError, BundleStore, Hold};
 use flotilla_core::{Cluster, Code, Event, Explain};
-use flotilla_core::{Finding, Refusal, Severity};
+use flotilla_core::{Finding, Prospect, Refusal, Severity};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::kubeconfig::KubeconfigError;
 use flotilla_spec::error::{Requirement, SpecError};
@@ -11,11 +11,11 @@ use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeN
 
 use super::bundles::{self, of_version, own_version};
 use super::{Cx, ranges, this_host};
-use crate::failure::Failure;
+use flotilla_ops::OpError;
 
 /// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock, and keep what it
 /// gives until the nodes are made: their bundles.
-pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, Failure> {
+pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, OpError> {
     ranges::check(cx, cluster, false)?;
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     check(cx, &bundle_store, cluster)?;
@@ -31,7 +31,7 @@ pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, Failure>
 }
 
 /// Refuses what nodes want and cannot have. Changes nothing.
-pub(crate) fn check(cx: &Cx, bundle_store: &BundleStore, cluster: &Cluster) -> Result<(), Failure> {
+pub(crate) fn check(cx: &Cx, bundle_store: &BundleStore, cluster: &Cluster) -> Result<(), OpError> {
     let known = &cluster.allocations.bundles;
     let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
     let mut problems = bundle_problems(bundle_store, &cluster.spec, new)?;
@@ -43,7 +43,7 @@ pub(crate) fn check(cx: &Cx, bundle_store: &BundleStore, cluster: &Cluster) -> R
 pub(crate) fn version_problem(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
-) -> Result<Option<SpecError>, Failure> {
+) -> Result<Option<SpecError>, OpError> {
     let checked = bundle_store.check(&of_version(&spec.kubernetes_version));
     Ok(refused_by_shelf(checked, None, "kubernetesVersion")?.err())
 }
@@ -54,7 +54,7 @@ pub(crate) fn bundle_problems<'a>(
     bundle_store: &BundleStore,
     spec: &ClusterSpec,
     nodes: impl Iterator<Item = &'a NodeSpec>,
-) -> Result<Vec<SpecError>, Failure> {
+) -> Result<Vec<SpecError>, OpError> {
     let mut problems = Vec::new();
     for node in nodes {
         if let Some(which) = &node.bundle {
@@ -94,7 +94,7 @@ fn refused_by_shelf<T>(
     answer: Result<T, BundleError>,
     node: Option<&NodeName>,
     key: &'static str,
-) -> Result<Result<T, SpecError>, Failure> {
+) -> Result<Result<T, SpecError>, OpError> {
     let error = match answer {
         Ok(value) => return Ok(Ok(value)),
         Err(
@@ -110,7 +110,7 @@ fn refused_by_shelf<T>(
 
 /// What nodes want and others have: machines of these names, these ports of the host; and what they want of the host and
 /// it has not.
-pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>, Failure> {
+pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>, OpError> {
     let mut problems = Vec::new();
     for other in cx.store.others(cluster.name())? {
         for node in &cluster.spec.nodes {
@@ -163,7 +163,7 @@ pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
 }
 
 /// Tells all that is wrong, each with its place in the file that asked for it.
-pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Result<(), Failure> {
+pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Result<(), OpError> {
     let problems = match file {
         Some(file) => file.all_placed(problems),
         None => problems,

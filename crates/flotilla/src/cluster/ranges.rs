@@ -8,13 +8,13 @@ use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::network::RangeUse;
 
 use super::Cx;
-use crate::failure::Failure;
+use flotilla_ops::OpError;
 
 const CODE: (&str, u8) = ("IF_SUBNETS_TAKEN", 71);
 
 /// Refuses a cluster whose packets would go elsewhere. One that runs goes on, and so does one that is forced: then it
 /// is only told.
-pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), Failure> {
+pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), OpError> {
     let others = cx.wait(cx.engine().driver.subnets_in_use(cluster.name())).map_err(EngineError::from)?;
     let collisions = collisions(cluster, &others);
     if collisions.is_empty() {

@@ -9,6 +9,7 @@ use flotilla_core::{Changed, Drain};
 use flotilla_core::{Cluster, Event};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Resize;
+use flotilla_ops::OpError;
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
 
@@ -16,10 +17,9 @@ use crate::args::ApplyArgs;
 use crate::cluster::{Cx, bundles, prepare};
 use crate::commands::file::{self, FileError, Plan};
 use crate::commands::start::{self, How, wait};
-use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> Result<(), OpError> {
     let (cx, file) = file::open(profile, &args.file.path, screen)?;
     cx.require_root()?;
     if cx.store.load(&cx.name)?.is_none() {
@@ -52,7 +52,7 @@ pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> R
 }
 
 /// A cluster that is not there yet.
-fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
+fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), OpError> {
     let plan = Plan::new(cx, file, None)?;
     start::check_new(cx, &plan.wanted, Some(file))?;
     if args.dry_run {
@@ -67,7 +67,7 @@ fn make(cx: &Cx, args: &ApplyArgs, file: &ClusterFile) -> Result<(), Failure> {
 }
 
 /// Refuses what cannot be done to that cluster as it is now. Changes nothing.
-pub(crate) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
+pub(crate) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), OpError> {
     if !plan.runs() && plan.changes.iter().any(Change::updates_labels) {
         return Err(FileError::Asleep { cluster: cx.name.clone() }.into());
     }
@@ -75,7 +75,7 @@ pub(crate) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Res
 }
 
 /// Shows what would change, and asks unless `yes` was given.
-pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, Failure> {
+pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, OpError> {
     if !cx.screen.is_json() {
         cx.screen.line(&plan.lines());
     }
@@ -107,7 +107,7 @@ pub(crate) fn change(
     plan: &Plan,
     drain: Drain,
     only: Option<&NodeName>,
-) -> Result<Changed, Failure> {
+) -> Result<Changed, OpError> {
     let (engine, wait) = (cx.engine(), wait::default());
     // Once more: while a person thought, a node may have died.
     check(cx, cluster, plan, drain.force)?;
@@ -171,7 +171,7 @@ pub(crate) fn change(
 
 /// Gives nodes their new labels and taints: in the cluster first, so that a killed command still finds them to be
 /// changed.
-fn update_labels(cx: &Cx, cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<Changed, Failure> {
+fn update_labels(cx: &Cx, cluster: &mut Cluster, wanted: &ClusterSpec) -> Result<Changed, OpError> {
     let before = cluster.spec.clone();
     for node in &mut cluster.spec.nodes {
         if let Some(wanted) = wanted.nodes.iter().find(|wanted| wanted.name == node.name) {
@@ -194,7 +194,7 @@ fn removed(change: &Change) -> Option<&NodeName> {
 
 /// The cluster with the wanted nodes in it. Those that go stay in it until they are gone, and so do labels and taints of
 /// those that stay (see [`update_labels`]), and sizes and mounts of those that must be off for new ones (see [`Resize`]).
-fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, Failure> {
+fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, OpError> {
     let mut cluster = cluster.clone();
     let restarts = |node: &NodeSpec| plan.changes.iter().any(|change| change.restarts() == Some(&node.name));
     for node in &plan.wanted.nodes {

@@ -11,14 +11,14 @@ mod verify;
 
 use flotilla_bundle::{Bundle, BundleStore};
 use flotilla_core::Cancel;
+use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
 use crate::args::BundleCommand;
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::Screen;
 
-pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(command: BundleCommand, screen: &Screen) -> Result<(), OpError> {
     let cancel = Cancel::new();
     match &command {
         // These change nothing: Ctrl-C ends them as it ends any program.

@@ -11,22 +11,22 @@ use std::os::fd::AsFd;
 
 use flotilla_core::Event;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::json;
 
 use crate::args::{CopyArgs, NodeCopyArgs};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 use end::{End, Entry, Kind};
 use typed::Typed;
 
-pub(crate) fn run(cx: &Cx, args: &CopyArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &CopyArgs) -> Result<(), OpError> {
     copy(cx, &typed::ends(None, &args.source, &args.target))
 }
 
 /// The same, where a node may be named before the paths.
-pub(crate) fn run_for_node(cx: &Cx, args: &NodeCopyArgs) -> Result<(), Failure> {
+pub(crate) fn run_for_node(cx: &Cx, args: &NodeCopyArgs) -> Result<(), OpError> {
     let (name, [source, target]) = match args.paths.as_slice() {
         [name, source, target] => (Some(name.as_str()), [source, target]),
         [source, target, ..] => (None, [source, target]),
@@ -35,7 +35,7 @@ pub(crate) fn run_for_node(cx: &Cx, args: &NodeCopyArgs) -> Result<(), Failure> 
     copy(cx, &typed::ends(name, source, target))
 }
 
-fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), Failure> {
+fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     if to.is_stream() {
         return to_standard_output(cx, &End::open(cx, &cluster, from)?);
@@ -67,7 +67,7 @@ fn copy(cx: &Cx, [from, to]: &[Typed; 2]) -> Result<(), Failure> {
 }
 
 /// `cp NODE:FILE -`: the bytes and nothing else, so that they can be piped on.
-fn to_standard_output(cx: &Cx, source: &End) -> Result<(), Failure> {
+fn to_standard_output(cx: &Cx, source: &End) -> Result<(), OpError> {
     let End::Node(node) = source else {
         return Err(source.failed("copy", io::Error::other("it is not in a node")).into());
     };
@@ -81,7 +81,7 @@ fn to_standard_output(cx: &Cx, source: &End) -> Result<(), Failure> {
 }
 
 /// `cp - NODE:FILE`. Read to its end first: a pipe that breaks off leaves nothing half done.
-fn from_standard_input(cx: &Cx, target: &End) -> Result<(), Failure> {
+fn from_standard_input(cx: &Cx, target: &End) -> Result<(), OpError> {
     const MODE: u32 = 0o644;
     if let Some(Kind::Folder { .. }) = cx.wait(target.find())? {
         return Err(target.failed("write", io::Error::other("it is a folder: name a file in it")).into());
@@ -98,7 +98,7 @@ fn from_standard_input(cx: &Cx, target: &End) -> Result<(), Failure> {
 }
 
 /// Folders first, links last. What is in the target already stays, unless it has the same name.
-fn copy_folder(cx: &Cx, source: &End, target: &End) -> Result<u64, Failure> {
+fn copy_folder(cx: &Cx, source: &End, target: &End) -> Result<u64, OpError> {
     if !matches!(cx.wait(target.find())?, None | Some(Kind::Folder { .. })) {
         return Err(target.failed("make", io::Error::other("there is a file of that name")).into());
     }
@@ -120,7 +120,7 @@ fn copy_folder(cx: &Cx, source: &End, target: &End) -> Result<u64, Failure> {
     Ok(files)
 }
 
-fn copy_file(cx: &Cx, source: &End, target: &End, mode: u32) -> Result<(), Failure> {
+fn copy_file(cx: &Cx, source: &End, target: &End, mode: u32) -> Result<(), OpError> {
     if cx.cancel.is_cancelled() {
         return Err(EngineError::Interrupted.into());
     }

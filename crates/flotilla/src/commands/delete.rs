@@ -2,14 +2,14 @@
 
 use flotilla_core::Changed;
 use flotilla_core::Explain;
+use flotilla_ops::OpError;
 use flotilla_spec::ClusterName;
 use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
     cx.require_root()?;
     cx.handle_signals()?;
     if !args.all {
@@ -27,7 +27,7 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), Failure> {
 }
 
 /// Without a look at its state, which may be damaged or gone: the name is enough.
-fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<Changed, Failure> {
+fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<Changed, OpError> {
     let _lock = cx.lock(name, "flotilla delete", args.lock)?;
     let deleted = cx.wait(cx.engine().delete(name))?;
     cx.screen.result(&json!({"cluster": name.as_ref(), "changed": deleted.is_yes()}), || match deleted {

@@ -1,15 +1,16 @@
 //! `flotilla diff`
 
+use flotilla_ops::OpError;
+
 use crate::args::DiffArgs;
 use crate::commands::file::{self, Plan};
 use crate::commands::start;
-use crate::failure::Failure;
 use crate::screen::Screen;
 
 /// The exit status that says that there are differences, as diff and kubectl have it.
 const DIFFERS: u8 = 1;
 
-pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<u8, Failure> {
+pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<u8, OpError> {
     let (cx, file) = file::open(profile, &args.file.path, screen)?;
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;

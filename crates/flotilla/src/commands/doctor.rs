@@ -2,12 +2,12 @@
 
 use flotilla_bundle::BundleStore;
 use flotilla_core::Severity;
+use flotilla_ops::OpError;
 
 use crate::cluster::{Cx, fatal};
-use crate::failure::Failure;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
-pub(crate) fn run(cx: &Cx) -> Result<u8, Failure> {
+pub(crate) fn run(cx: &Cx) -> Result<u8, OpError> {
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let mut findings = cx.examine(&bundle_store, &bundle_store.default_version().parse()?);
     findings.extend(cx.examine_certificates());

@@ -11,16 +11,16 @@ use std::sync::Arc;
 use flotilla_core::{Cluster, Node};
 use flotilla_core::{Machine, Membership, Power};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::Role;
 
 use crate::args::{EtcdCommand, SnapshotCommand};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 pub(crate) use error::EtcdError;
 pub(crate) use status::Status;
 
-pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<u8, Failure> {
+pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<u8, OpError> {
     let done = |()| 0;
     match command {
         EtcdCommand::Status(_) => status::run(cx),
@@ -39,7 +39,7 @@ pub(crate) struct ControlPlane {
 }
 
 /// The control planes that are on, the primary one first.
-pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
     let engine = cx.engine();
     cx.wait(async {
         let mut machines = engine.machines(&cx.name).await?;
@@ -58,7 +58,7 @@ pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPl
 }
 
 /// Those of them that are members, of which there must be one.
-fn members_that_are_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+fn members_that_are_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
     let mut found = control_planes(cx, cluster)?;
     found.retain(|control_plane| control_plane.joined);
     if found.is_empty() {

@@ -11,12 +11,12 @@ use flotilla_bundle::BundleStore;
 use flotilla_core::Cancel;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec, NodeSpec};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cx, prepare, this_host};
-use crate::failure::Failure;
 use crate::screen::Screen;
 
 pub(crate) use error::FileError;
@@ -29,7 +29,7 @@ pub(crate) fn open<'a>(
     profile: Option<&str>,
     path: &Path,
     screen: &'a Screen,
-) -> Result<(Cx<'a>, ClusterFile), Failure> {
+) -> Result<(Cx<'a>, ClusterFile), OpError> {
     let text = read(path)?;
     let settings = screen.settings();
     let newest = BundleStore::open(settings.home.clone(), Cancel::new())?.default_version().parse()?;
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Everything wrong with it is told; whether it can be done is [`Plan::feasible`].
-    pub(crate) fn new(cx: &Cx, file: &ClusterFile, cluster: Option<&Cluster>) -> Result<Self, Failure> {
+    pub(crate) fn new(cx: &Cx, file: &ClusterFile, cluster: Option<&Cluster>) -> Result<Self, OpError> {
         let (known, wanted) = if let Some(cluster) = cluster {
             let known = with_chosen_ranges(cluster);
             let wanted = file.expanded_over(&known);
@@ -74,7 +74,7 @@ impl Plan {
 
     /// Refuses it if any of it cannot be done to that cluster: before anybody is asked, and before a node is stopped for
     /// it.
-    pub(crate) fn feasible(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
+    pub(crate) fn feasible(&self, cx: &Cx, cluster: &Cluster) -> Result<(), OpError> {
         let refused: Vec<_> = self.changes.iter().filter(|change| change.obstacle().is_some()).collect();
         if refused.is_empty() {
             return self.check(cx, cluster);
@@ -86,7 +86,7 @@ impl Plan {
     }
 
     /// Refuses what new nodes, or new wishes of others, cannot have of the host.
-    pub(crate) fn check(&self, cx: &Cx, cluster: &Cluster) -> Result<(), Failure> {
+    pub(crate) fn check(&self, cx: &Cx, cluster: &Cluster) -> Result<(), OpError> {
         let bundles = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
         let is_new = |node: &&NodeSpec| !cluster.spec.nodes.iter().any(|known| known.name == node.name);
         let new = self.wanted.nodes.iter().filter(is_new);

@@ -1,12 +1,12 @@
 //! `flotilla ip`
 
+use flotilla_ops::OpError;
 use serde_json::json;
 
 use crate::args::IpArgs;
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &IpArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &IpArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let node = node_of(&cluster, args.wanted())?;
     if cx.screen.is_json() {

@@ -2,13 +2,13 @@
 
 use flotilla_engine::EngineError;
 use flotilla_linux::host::Command;
+use flotilla_ops::OpError;
 
 use crate::args::KubectlArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 /// The bundle's kubectl takes our place: its streams, its signals and its exit status are ours.
-pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let bundle = cx.settings().home.join("bundles").join(&cluster.allocations.bundle);
     let program = bundle.join("bin/kubectl");

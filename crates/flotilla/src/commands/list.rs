@@ -4,13 +4,14 @@ mod profile;
 
 use flotilla_core::Kubeconfig;
 use flotilla_core::Power;
+use flotilla_core::explain::one_line;
 use flotilla_core::{Cluster, Explain};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::{ClusterName, WantedPower};
 use serde::Serialize;
 
 use crate::cluster::Cx;
-use crate::failure::Failure;
 use crate::screen::table;
 
 pub(crate) use profile::run as run_profiles;
@@ -43,7 +44,7 @@ struct Found {
 }
 
 /// Reads, never waits for a lock, needs no more rights than to read the state folder.
-pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
     let found = find(cx)?;
     let rows: Vec<Row> = found.iter().map(|found| Row::of(cx, found)).collect();
     if cx.screen.is_json() {
@@ -57,7 +58,7 @@ pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
 }
 
 /// As kind lists them: the names alone.
-pub(crate) fn run_names(cx: &Cx) -> Result<(), Failure> {
+pub(crate) fn run_names(cx: &Cx) -> Result<(), OpError> {
     let found = find(cx)?;
     if cx.screen.is_json() {
         cx.screen.json(&found.iter().map(|found| Row::of(cx, found)).collect::<Vec<_>>());
@@ -70,7 +71,7 @@ pub(crate) fn run_names(cx: &Cx) -> Result<(), Failure> {
     Ok(())
 }
 
-fn find(cx: &Cx) -> Result<Vec<Found>, Failure> {
+fn find(cx: &Cx) -> Result<Vec<Found>, OpError> {
     let names = match cx.store.names() {
         Ok(names) => names,
         Err(error) => {
@@ -99,7 +100,7 @@ fn tell(cx: &Cx, found: &[Found]) {
                     format!("`flotilla start -p {name}` makes it, `flotilla delete -p {name}` removes it");
                 cx.screen.warning(&text, &cure);
             }
-            Err(error) => cx.screen.warning(&Failure::chain_of(error).join(": "), &error.hints().join("; ")),
+            Err(error) => cx.screen.warning(&one_line(error), &error.hints().join("; ")),
         }
     }
 }
@@ -143,9 +144,7 @@ impl Row {
                     current: is_current(cx, &found.name),
                 }
             }
-            Err(error) => {
-                Self::Invalid { name, status: "Invalid", error: Failure::chain_of(error).join(": ") }
-            }
+            Err(error) => Self::Invalid { name, status: "Invalid", error: one_line(error) },
         }
     }
 

@@ -5,16 +5,16 @@ mod left;
 use flotilla_core::explain::profile_flag;
 use flotilla_core::{Attach, DriverError, Power};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 
 use crate::args::LogsArgs;
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 
 /// PID 1's own logs and those of the containers in kube-system.
 const FILES: &str = "/var/log/flotilla/*.log /var/log/pods/kube-system_*/*/*.log";
 
 /// The node's own `tail` takes our place. A node that does not run has left its logs on the disk.
-pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let name = node_of(&cluster, args.wanted())?.spec.name;
     let mut machines = cx.wait(cx.engine().machines(&cx.name))?;

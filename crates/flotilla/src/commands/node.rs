@@ -10,14 +10,14 @@ mod update;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::{NodeName, SpecError, WantedPower};
 
 use crate::args::NodeCommand;
 use crate::cluster::{Cx, node_of};
 use crate::commands::{cp, ip, logs, pause, ssh, status};
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, Failure> {
+pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, OpError> {
     let done = |()| 0;
     match command {
         NodeCommand::Add(args) => add::run(cx, &args).map(done),
@@ -38,7 +38,7 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, Failure> {
 }
 
 /// The nodes' full names; one that the cluster does not have is an error.
-fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, Failure> {
+fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, OpError> {
     let mut names = Vec::new();
     for wanted in wanted {
         let name = node_of(cluster, Some(wanted))?.spec.name;
@@ -50,7 +50,7 @@ fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, Failure>
 }
 
 /// A worker is nothing without a control plane.
-fn control_plane_is_to_run(cluster: &Cluster) -> Result<(), Failure> {
+fn control_plane_is_to_run(cluster: &Cluster) -> Result<(), OpError> {
     if cluster.spec.control_planes().any(|node| node.power == WantedPower::Running) {
         return Ok(());
     }

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use flotilla_core::Cluster;
 use flotilla_core::{Machine, Power};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use serde_json::json;
 
 use crate::args::PauseArgs;
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 
 /// Where etcd and the API server are.
 const SYSTEM: &str = "kube-system";
 
 /// The whole cluster.
-pub(crate) fn pause(cx: &Cx, args: &PauseArgs) -> Result<(), Failure> {
+pub(crate) fn pause(cx: &Cx, args: &PauseArgs) -> Result<(), OpError> {
     change(cx, args, None, Change::Pause { force: true })
 }
 
 /// One node; if etcd would lose its majority by it, only with `force`.
-pub(crate) fn pause_node(cx: &Cx, args: &PauseArgs, node: &str, force: bool) -> Result<(), Failure> {
+pub(crate) fn pause_node(cx: &Cx, args: &PauseArgs, node: &str, force: bool) -> Result<(), OpError> {
     change(cx, args, Some(node), Change::Pause { force })
 }
 
-pub(crate) fn unpause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn unpause(cx: &Cx, args: &PauseArgs, node: Option<&str>) -> Result<(), OpError> {
     change(cx, args, node, Change::Unpause)
 }
 
@@ -41,7 +41,7 @@ fn running(cx: &Cx, cluster: &Cluster) -> Result<Vec<Arc<dyn Machine>>, EngineEr
     Ok(machines.filter(|machine| machine.state().power == Power::On).collect())
 }
 
-fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Result<(), Failure> {
+fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let only = node.map(|node| node_of(&cluster, Some(node))).transpose()?;
     cx.handle_signals()?;

@@ -7,6 +7,7 @@ use flotilla_core::explain::profile_flag;
 use flotilla_core::{Cluster, Event};
 use flotilla_engine::quorum::Quorum;
 use flotilla_kubeadm::etcd::{Snapshot, Source};
+use flotilla_ops::OpError;
 use flotilla_spec::{NodeSpec, WantedPower};
 use serde_json::json;
 
@@ -14,12 +15,11 @@ use super::etcd::renewal::{self, Kept, Progress};
 use super::etcd::{ControlPlane, EtcdError, Status, source};
 use crate::args::RecoverArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 use disks::Disks;
 use survivors::Survivors;
 
-pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     cx.cluster()?;
     let file = args.from.as_ref().map(|path| source::open(path, args.force)).transpose()?;
     // Held while a person thinks: what they agree to is what is done.
@@ -86,7 +86,7 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn seen(cx: &Cx, cluster: &Cluster, survivors: &Survivors, from_file: bool) -> Result<Seen, Failure> {
+fn seen(cx: &Cx, cluster: &Cluster, survivors: &Survivors, from_file: bool) -> Result<Seen, OpError> {
     let survivor = survivors.best();
     let name = &survivor.node.spec.name;
     let is_missed = |node: &NodeSpec| node.power == WantedPower::Running && node.name != *name;
@@ -100,7 +100,7 @@ fn seen(cx: &Cx, cluster: &Cluster, survivors: &Survivors, from_file: bool) -> R
 
 /// Members that are only slow or stopped come back with what they have: then nothing is to be recovered. A recovery that has
 /// begun goes on: the others have set their data aside for it.
-fn refuse_majority_with_data(cx: &Cx, cluster: &Cluster, survivors: &Survivors) -> Result<(), Failure> {
+fn refuse_majority_with_data(cx: &Cx, cluster: &Cluster, survivors: &Survivors) -> Result<(), OpError> {
     let disks = Disks::look(cx, cluster, survivors.view.as_ref())?;
     if !disks.are_majority() || renewal::progress(cx, survivors.best())? == Progress::Begun {
         return Ok(());
@@ -157,7 +157,7 @@ impl Seen {
     }
 }
 
-fn agreed(cx: &Cx, args: &RecoverArgs, cluster: &Cluster) -> Result<bool, Failure> {
+fn agreed(cx: &Cx, args: &RecoverArgs, cluster: &Cluster) -> Result<bool, OpError> {
     let what = match &args.from {
         Some(file) => file.display().to_string(),
         None => "the newest data that a control plane has".to_owned(),

@@ -5,13 +5,13 @@ use std::io::{self, IsTerminal};
 use flotilla_core::{Attach, DriverError};
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 
 use crate::args::SshArgs;
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 
 /// The shell or command in the node takes our place: its streams, its signals and its exit status are ours.
-pub(crate) fn run(cx: &Cx, args: &SshArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &SshArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let (node, command) = target(&cluster, args)?;
     let machine = cx.wait(cx.engine().machine(&cx.name, &node.spec.name))?;
@@ -30,7 +30,7 @@ pub(crate) fn run(cx: &Cx, args: &SshArgs) -> Result<(), Failure> {
 }
 
 /// Where to go and what to run. The first word may name the node: `flotilla ssh m02`.
-fn target<'a>(cluster: &Cluster, args: &'a SshArgs) -> Result<(Node, &'a [String]), Failure> {
+fn target<'a>(cluster: &Cluster, args: &'a SshArgs) -> Result<(Node, &'a [String]), OpError> {
     if let (None, Some((first, rest))) = (&args.node, args.command.split_first())
         && let Ok(node) = node_of(cluster, Some(first))
     {

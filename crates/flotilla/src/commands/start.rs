@@ -15,6 +15,7 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::store::Ranges;
 use flotilla_kubeadm::flannel_manifest;
+use flotilla_ops::OpError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
@@ -22,7 +23,6 @@ use serde_json::json;
 use crate::args::{LockArgs, StartArgs};
 use crate::cluster::{Cx, bundles, fatal, prepare, ranges, this_host};
 use crate::commands::file::{self, FileError};
-use crate::failure::Failure;
 use crate::screen::Screen;
 
 use asked::Asked;
@@ -40,7 +40,7 @@ pub(crate) struct How {
     pub(crate) lock: LockArgs,
 }
 
-pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> Result<(), OpError> {
     let how = |conditions| How {
         wait: Wait { conditions, limit: args.wait_timeout },
         dry_run: args.dry_run,
@@ -63,7 +63,7 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
 }
 
 /// Starts the cluster of a file that is at that path.
-pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> Result<(), Failure> {
+pub(crate) fn from_file(cx: &Cx, file: &ClusterFile, path: &Path, how: &How) -> Result<(), OpError> {
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let spec = file.expanded(&bundle_store.default_version().parse()?);
     let folder = path.parent().unwrap_or(path);
@@ -78,7 +78,7 @@ fn start(
     asked: &Asked<'_>,
     folder: &Path,
     how: &How,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let mut problems = asked.problems(&this_host());
     if let Ok(Some(known)) = cx.store.load(&cx.name) {
         problems = known.spec.new_problems(problems, &this_host());
@@ -167,7 +167,7 @@ fn start(
 const ONLY_DOCTOR: [&str; 1] = ["HOST_NO_OOM_SCORES"];
 
 /// Only a fatal finding stops it. Warnings are shown once, when the cluster is made.
-fn check_host(cx: &Cx, bundle_store: &BundleStore, spec: &ClusterSpec, how: &How) -> Result<(), Failure> {
+fn check_host(cx: &Cx, bundle_store: &BundleStore, spec: &ClusterSpec, how: &How) -> Result<(), OpError> {
     let is_new = cx.store.load(&cx.name)?.is_none();
     let findings = cx.examine(bundle_store, &spec.kubernetes_version);
     let is_news = |finding: &&Finding| {
@@ -189,7 +189,7 @@ fn check_host(cx: &Cx, bundle_store: &BundleStore, spec: &ClusterSpec, how: &How
 
 /// What a new cluster wants of the host and cannot have: ranges, names and ports that others have, versions, folders and
 /// bundles that are not there. Told before anything is built. Changes nothing.
-pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), Failure> {
+pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>) -> Result<(), OpError> {
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let mut problems = spec.network.taken(&cx.subnets_in_use()?.taken);
     problems.extend(prepare::name_problem(cx));
@@ -206,14 +206,14 @@ pub(crate) fn check_new(cx: &Cx, spec: &ClusterSpec, file: Option<&ClusterFile>)
 }
 
 /// Chooses what the person left open, once and for all.
-fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, Failure> {
+fn new_cluster(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Cluster, OpError> {
     let mut cluster = with_ranges(cx, spec, bundle)??;
     cluster.allocate()?;
     Ok(cluster)
 }
 
 /// A cluster whose nodes have no addresses yet, or what is not free any more.
-fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Cluster, SpecError>, Failure> {
+fn with_ranges(cx: &Cx, spec: ClusterSpec, bundle: String) -> Result<Result<Cluster, SpecError>, OpError> {
     let Ranges { taken, unknown } = cx.subnets_in_use()?;
     let others: Vec<_> = taken.into_iter().map(|(range, _)| range).collect();
     let network = &spec.network;
@@ -246,7 +246,7 @@ fn tell_sizes(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) {
 }
 
 /// The nodes that run with the size that they had: they get their new one when they boot.
-fn sizes_that_wait(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) -> Result<Vec<NodeName>, Failure> {
+fn sizes_that_wait(cx: &Cx, before: &ClusterSpec, after: &ClusterSpec) -> Result<Vec<NodeName>, OpError> {
     let machines = cx.wait(cx.engine().machines(&after.name))?;
     let is_on = |name: &&NodeName| machines.get(*name).is_some_and(|it| it.state().power == Power::On);
     Ok(resized(before, after).filter(is_on).cloned().collect())
@@ -258,7 +258,7 @@ fn resized<'a>(before: &'a ClusterSpec, after: &'a ClusterSpec) -> impl Iterator
     pairs.filter(move |(before, after)| size(before) != size(after)).map(|(_, node)| &node.name)
 }
 
-fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), Failure> {
+fn dry_run(cx: &Cx, spec: &ClusterSpec, wait: &Wait) -> Result<(), OpError> {
     let plan = if let Some(known) = cx.store.load(&cx.name)? {
         let cluster = Cluster { spec: spec.clone(), ..known };
         cx.wait(cx.engine().plan_start(&cluster, &wait.conditions))?

@@ -7,17 +7,18 @@ mod shape;
 use std::time::Duration;
 
 use flotilla_core::cluster::API_PORT;
+use flotilla_core::explain::one_line;
 use flotilla_core::explain::profile_flag;
 use flotilla_core::{ApiAccess, Cmd, GuestError, KubernetesState, Machine, Power};
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::kubeconfig::State;
+use flotilla_ops::OpError;
 use flotilla_spec::{Role, WantedPower};
 use jiff::Timestamp;
 
 use crate::args::{LayoutArg, StatusArgs};
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 use crate::screen::fill_in;
 
 use about::About;
@@ -27,7 +28,7 @@ use shape::{ClusterStatus, NodeStatus};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads, never waits for a lock, changes nothing.
-pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, Failure> {
+pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, OpError> {
     let cluster = cx.cluster()?;
     let only = args.node.as_deref().map(|node| node_of(&cluster, Some(node))).transpose()?;
     let machines = cx.wait(cx.engine().machines(&cx.name))?;
@@ -149,7 +150,7 @@ fn is_configured(cx: &Cx, cluster: &Cluster, access: &ApiAccess) -> bool {
 /// Says why, and what helps.
 fn warn_of_kubeconfig(cx: &Cx) {
     let text = match cx.kubeconfig().refusal(&cx.name) {
-        Some(refusal) => Failure::chain_of(&refusal).join(": "),
+        Some(refusal) => one_line(&refusal),
         None => format!("{} does not lead to {}", cx.kubeconfig().path(&cx.name).display(), cx.name),
     };
     let cure = match cx.kubeconfig().refusal(&cx.name) {

@@ -2,45 +2,45 @@
 
 use flotilla_core::Changed;
 use flotilla_core::explain::profile_flag;
-use flotilla_spec::{ClusterName, WantedPower};
+use flotilla_ops::stop::{self, Request, Stopped};
+use flotilla_ops::{OpError, several};
+use flotilla_spec::ClusterName;
 use serde_json::json;
 
 use crate::args::StopArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
+use crate::screen::Screen;
 
-pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), Failure> {
-    cx.require_root()?;
+pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), OpError> {
+    let context = cx.context();
+    let request = |cluster: ClusterName| Request {
+        cluster,
+        keep_context: args.keep_context_active,
+        busy: args.lock.busy(),
+    };
+    let stop = async |cluster| {
+        tell(cx.screen, &stop::run(&context, &request(cluster)).await?);
+        Ok(())
+    };
     if !args.all {
-        // Before the lock, which would make a folder.
-        cx.store.get(&cx.name)?;
         cx.handle_signals()?;
-        return stop(cx, &cx.name, args);
+        return cx.wait(stop(cx.name.clone()));
     }
-    let mut names = cx.store.names()?;
-    // What was never saved has nothing to stop.
-    names.retain(|name| !matches!(cx.store.load(name), Ok(None)));
+    let names = cx.wait(stop::all(&context))?;
     if names.is_empty() {
         cx.screen.result(&json!({"changed": false}), || "there is no cluster to stop".into());
     }
     cx.handle_signals()?;
-    cx.each(names, "stopped", |name| stop(cx, name, args))
+    cx.wait(several::each(&context, names, "stopped", stop))
 }
 
-fn stop(cx: &Cx, name: &ClusterName, args: &StopArgs) -> Result<(), Failure> {
-    let _lock = cx.lock(name, "flotilla stop", args.lock)?;
-    let mut cluster = cx.store.get(name)?;
-    for node in &mut cluster.spec.nodes {
-        node.power = WantedPower::Stopped;
-    }
-    cx.store.save(&cluster)?;
-    let changed = cx.wait(cx.engine().stop(&cluster, args.keep_context_active))?;
-    cx.screen.result(&json!({"cluster": name.as_ref(), "changed": changed.is_yes()}), || match changed {
+fn tell(screen: &Screen, stopped: &Stopped) {
+    let name = &stopped.cluster;
+    screen.result(stopped, || match stopped.changed {
         Changed::Yes => {
             let flag = profile_flag(name);
             format!("{name} is stopped; `flotilla start{flag}` brings it back with all it holds")
         }
         Changed::No => format!("{name} is stopped already"),
     });
-    Ok(())
 }

@@ -3,12 +3,12 @@
 use flotilla_core::Cluster;
 use flotilla_core::{ApiAccess, Kubeconfig};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use serde_json::json;
 
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let access = cx.wait(access(cx, &cluster))?;
     let changed = cx.kubeconfig().put(&cx.name, &access).map_err(EngineError::from)?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Console;
 use super::pace::Pace;
-use crate::failure::Failure;
+use flotilla_ops::OpError;
 
 /// Scripts look for minikube's names; events that minikube does not have are in our own name.
 const MINIKUBE: &str = "io.k8s.sigs.minikube.";
@@ -38,11 +38,11 @@ impl CloudEvents {
         self.write(FLOTILLA, "result", &json!(value));
     }
 
-    pub(crate) fn failure(&self, failure: &Failure, hints: &[String]) {
+    pub(crate) fn failure(&self, failure: &OpError, hints: &[String]) {
         let mut message = failure.chain().join(": ");
-        if !failure.details.is_empty() {
+        if !failure.details().is_empty() {
             message.push('\n');
-            message.push_str(&failure.details.join("\n"));
+            message.push_str(&failure.details().join("\n"));
         }
         self.error(failure.code(), &message, &hints.join("\n"));
     }

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::ControlPlaneChange;
+use flotilla_ops::OpError;
 use flotilla_spec::{Change, NodeName, NodeSpec, Role, WantedPower};
 
 use super::removed;
 use crate::cluster::Cx;
 use crate::commands::file::Plan;
-use crate::failure::Failure;
 
 /// Refuses what would cost the cluster its control plane: all that comes, goes and stops is counted together. `cluster`
 /// has the wanted nodes, and still those that go.
-pub(super) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
+pub(super) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), OpError> {
     let primary = &cluster.spec.primary().name;
     let any_runs = plan.wanted.control_planes().any(runs);
     let primary_runs = plan.wanted.control_planes().any(|node| runs(node) && node.name == *primary);
@@ -29,7 +29,7 @@ pub(super) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Res
 }
 
 /// The same when those that were to come have: what is up by now is what can be relied on.
-pub(super) fn check_again(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), Failure> {
+pub(super) fn check_again(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), OpError> {
     spare(cx, cluster, plan, (&[], force))
 }
 
@@ -38,7 +38,7 @@ fn spare(
     cluster: &Cluster,
     plan: &Plan,
     (coming, force): (&[NodeName], bool),
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let known = |name: &NodeName| cluster.spec.control_planes().any(|node| node.name == *name);
     let deleted: Vec<_> =
         plan.changes.iter().filter_map(removed).filter(|name| known(name)).cloned().collect();

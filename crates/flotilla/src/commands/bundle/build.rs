@@ -4,14 +4,14 @@ use flotilla_bundle::error::size;
 use flotilla_bundle::{BundleStore, Request, SourceChoice};
 use flotilla_core::Event;
 use flotilla_core::event::Outcome;
+use flotilla_ops::OpError;
 
 use super::summary;
 use crate::args::{BuildArgs, SourceArg};
 use crate::cluster::bundles::remark;
-use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) -> Result<(), OpError> {
     let request = Request {
         kubernetes: args.kubernetes_version,
         kubernetes_source: args.kubernetes_source,

@@ -4,10 +4,10 @@ use flotilla_bundle::BundleStore;
 use flotilla_bundle::error::size;
 use serde_json::json;
 
-use crate::failure::Failure;
 use crate::screen::Screen;
+use flotilla_ops::OpError;
 
-pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpError> {
     let freed = bundle_store.clean(screen.reporter())?;
     screen.result(&json!({"freedBytes": freed}), || match freed {
         0 => "nothing to remove".to_owned(),

@@ -2,20 +2,18 @@
 
 use flotilla_bundle::error::size;
 use flotilla_bundle::{BundleStore, Listing};
+use flotilla_core::explain::one_line;
 use serde_json::Value;
 
 use super::summary;
-use crate::failure::Failure;
 use crate::screen::{Screen, table};
+use flotilla_ops::OpError;
 
-pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpError> {
     let Listing { bundles, unreadable } = bundle_store.list()?;
     for (digest, error) in &unreadable {
         let short = digest.get(..12).unwrap_or(digest);
-        screen.warning(
-            &Failure::chain_of(error).join(": "),
-            &format!("remove it with: flotilla bundle remove {short}"),
-        );
+        screen.warning(&one_line(error), &format!("remove it with: flotilla bundle remove {short}"));
     }
     if screen.is_json() {
         screen.json(&Value::Array(bundles.iter().map(summary).collect()));

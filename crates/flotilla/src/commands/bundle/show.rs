@@ -4,12 +4,12 @@ use flotilla_bundle::BundleStore;
 use flotilla_bundle::error::size;
 use flotilla_bundle::manifest::Sizes;
 use flotilla_bundle::source::Provenance;
+use flotilla_ops::OpError;
 
 use crate::args::WhichArgs;
-use crate::failure::Failure;
 use crate::screen::{Screen, table};
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
     let bundle = bundle_store.find(&args.which)?;
     if screen.is_json() {
         screen.json(&bundle);

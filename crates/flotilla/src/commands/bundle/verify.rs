@@ -2,13 +2,13 @@
 
 use flotilla_bundle::BundleStore;
 use flotilla_bundle::inventory::Kind;
+use flotilla_ops::OpError;
 
 use super::summary;
 use crate::args::WhichArgs;
-use crate::failure::Failure;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
     let bundle = bundle_store.find(&args.which)?;
     bundle_store.verify(&bundle, screen.reporter())?;
     let digest = bundle.manifest.short_digest();

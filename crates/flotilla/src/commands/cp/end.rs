@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 
 use super::host;
 use super::node_path::NodePath;
 use super::typed::Typed;
 use crate::cluster::{Cx, node_of};
-use crate::failure::Failure;
 
 /// Whose home paths in nodes begin at, as `ssh` does.
 const HOME: &str = "/root";
@@ -47,7 +47,7 @@ pub(super) enum End {
 
 impl End {
     /// A node must run for it.
-    pub(super) fn open(cx: &Cx, cluster: &Cluster, typed: &Typed) -> Result<Self, Failure> {
+    pub(super) fn open(cx: &Cx, cluster: &Cluster, typed: &Typed) -> Result<Self, OpError> {
         match typed {
             Typed::Host(path) => Ok(Self::Host(PathBuf::from(path))),
             Typed::Node(node, path) => {

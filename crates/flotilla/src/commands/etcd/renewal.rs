@@ -8,15 +8,15 @@ use flotilla_core::{Cmd, DriverError, GuestError, Machine, Membership, Power};
 use flotilla_engine::EngineError;
 use flotilla_engine::store::Renewal;
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
+use flotilla_ops::OpError;
 use flotilla_spec::{NodeName, NodeSpec, WantedPower};
 use serde_json::{Value, json};
 
 use super::{ControlPlane, EtcdError, control_planes};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 /// Says what is going to happen, and asks unless `yes` was given.
-pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, Failure> {
+pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, OpError> {
     if !cx.screen.is_json() {
         cx.screen.line(&lines.join("\n"));
     }
@@ -35,7 +35,7 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, Failu
 ///
 /// One that stayed off with its old data would not know, when it is started one day, that etcd has begun anew without
 /// it: two such could be a majority of what was.
-pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, Failure> {
+pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
     let engine = cx.engine();
     let machines = cx.wait(engine.machines(&cx.name))?;
     let machine_of = |node: &NodeSpec| machines.get(&node.name);
@@ -71,7 +71,7 @@ pub(crate) enum Progress {
     Finished,
 }
 
-pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, Failure> {
+pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, OpError> {
     let renewal = cx.store.renewal(&cx.name)?.filter(|renewal| renewal.node == member.node.spec.name);
     Ok(match renewal {
         Some(renewal) if renewal.finished => Progress::Finished,
@@ -82,7 +82,7 @@ pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, Failu
 
 /// What etcd's data is known by: the folder, of which there is another one as soon as etcd has begun anew.
 /// Empty where there is none; a node that does not answer is an error, and not a sign of anything.
-fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, Failure> {
+fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, OpError> {
     let stat = Cmd::new(["stat", "--format=%i", "/var/lib/etcd/member"]);
     match cx.wait(member.machine.guest().run(stat)) {
         Ok(inode) => Ok(inode.text().trim().to_owned()),
@@ -99,7 +99,7 @@ pub(crate) fn renew(
     member: &ControlPlane,
     there: &[ControlPlane],
     source: Source,
-) -> Result<(Snapshot, Kept), Failure> {
+) -> Result<(Snapshot, Kept), OpError> {
     let name = &member.node.spec.name;
     let others = others(member, there);
     // First: killed in the middle, the next command goes on with the same one.
@@ -134,7 +134,7 @@ pub(crate) fn finish(
     cluster: &Cluster,
     member: &ControlPlane,
     there: &[ControlPlane],
-) -> Result<Kept, Failure> {
+) -> Result<Kept, OpError> {
     cx.finish_restore(cluster, member.machine.as_ref(), &others(member, there))?;
     let kept = Kept::find(cx, there);
     rest(cx, cluster, member)?;
@@ -147,7 +147,7 @@ fn others(member: &ControlPlane, there: &[ControlPlane]) -> Vec<Arc<dyn Machine>
 }
 
 /// Turns off again what was turned on only to forget its data, and notes that nothing is left to do.
-fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), Failure> {
+fn rest(cx: &Cx, cluster: &Cluster, member: &ControlPlane) -> Result<(), OpError> {
     let stopped = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Stopped);
     let stopped = stopped.filter(|node| node.name != member.node.spec.name);
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();

@@ -9,6 +9,7 @@ use flotilla_core::Cluster;
 use flotilla_core::event::{Outcome, Step};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd::{self, Snapshot, Source};
+use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
 use super::renewal;
@@ -16,9 +17,8 @@ use super::{EtcdError, source, status};
 use crate::args::{SnapshotRestoreArgs, SnapshotSaveArgs};
 use crate::cluster::Cx;
 use crate::commands::start::wait;
-use crate::failure::Failure;
 
-pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), Failure> {
+pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     may_be_written(args)?;
     cx.handle_signals()?;
@@ -48,7 +48,7 @@ fn may_be_written(args: &SnapshotSaveArgs) -> Result<(), EtcdError> {
 }
 
 /// Makes the file, readable for its owner alone, whole or not at all.
-fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, Failure>) -> Result<T, Failure> {
+fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, OpError>) -> Result<T, OpError> {
     let mut unfinished = args.file.clone().into_os_string();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
@@ -72,7 +72,7 @@ fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, Fai
     done
 }
 
-pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), Failure> {
+pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError> {
     cx.cluster()?;
     let file = source::open(&args.file, args.force)?;
     // Held while a person thinks: what they agree to is what is done.
@@ -98,7 +98,7 @@ pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), Failure
     Ok(())
 }
 
-fn agreed(cx: &Cx, args: &SnapshotRestoreArgs, cluster: &Cluster) -> Result<bool, Failure> {
+fn agreed(cx: &Cx, args: &SnapshotRestoreArgs, cluster: &Cluster) -> Result<bool, OpError> {
     let others = cluster.spec.control_planes().count() - 1;
     let mut lines = vec![
         format!(

@@ -6,13 +6,13 @@ use std::path::Path;
 use flotilla_core::{Cluster, Event};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd::{self, Origin, SnapshotFile};
+use flotilla_ops::OpError;
 
 use super::EtcdError;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 /// Opens and checks the file. Nothing else is touched.
-pub(crate) fn open(path: &Path, force: bool) -> Result<SnapshotFile, Failure> {
+pub(crate) fn open(path: &Path, force: bool) -> Result<SnapshotFile, OpError> {
     let file = File::open(path);
     let file = file.map_err(|source| EngineError::Io { action: "read", path: path.to_owned(), source })?;
     let checked = SnapshotFile::check(file);
@@ -30,7 +30,7 @@ pub(crate) fn require_own(
     cluster: &Cluster,
     (path, snapshot): (&Path, &SnapshotFile),
     force: bool,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let (name, file) = (cx.name.clone(), path.to_owned());
     let Some(authority) = authority(cx, cluster)? else {
         return Err(EtcdError::NoSurvivor { cluster: name }.into());

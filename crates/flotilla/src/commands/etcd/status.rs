@@ -6,17 +6,17 @@ use flotilla_core::explain::profile_flag;
 use flotilla_engine::EngineError;
 use flotilla_engine::quorum::{self, Quorum};
 use flotilla_kubeadm::etcd::{self, MemberStatus};
+use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
 use super::ControlPlane;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 use crate::screen::table;
 
 /// The exit status for Kubernetes that is not well, as in `flotilla status`.
 const UNWELL: u8 = 2;
 
-pub(super) fn run(cx: &Cx) -> Result<u8, Failure> {
+pub(super) fn run(cx: &Cx) -> Result<u8, OpError> {
     let cluster = cx.cluster()?;
     let mut status = Status::ask(cx, &super::members_that_are_on(cx, &cluster)?)?;
     // As all other lists have them; whom the cluster does not know comes last.
@@ -37,10 +37,10 @@ pub(crate) struct Status(Vec<MemberStatus>);
 
 impl Status {
     /// Asked of these: see [`quorum::ask`].
-    pub(crate) fn ask(cx: &Cx, vias: &[ControlPlane]) -> Result<Self, Failure> {
+    pub(crate) fn ask(cx: &Cx, vias: &[ControlPlane]) -> Result<Self, OpError> {
         let asked = vias.iter().map(async |via| etcd::status(via.machine.as_ref()).await.map(Self));
         let none = || cx.store.no_cluster(&cx.name);
-        let failed = |failure: Option<_>| Failure::from(failure.map_or_else(none, EngineError::from));
+        let failed = |failure: Option<_>| OpError::from(failure.map_or_else(none, EngineError::from));
         cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)
     }
 

@@ -28,16 +28,6 @@ pub(crate) enum FileError {
     NothingToStart { cluster: ClusterName },
 }
 
-impl FileError {
-    /// Lines that belong to the error.
-    pub(crate) fn details(&self) -> Vec<String> {
-        match self {
-            Self::Impossible { changes, .. } | Self::Differs { changes, .. } => changes.clone(),
-            _ => Vec::new(),
-        }
-    }
-}
-
 impl Explain for FileError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
@@ -72,6 +62,13 @@ impl Explain for FileError {
             }
             Self::NothingToStart { .. } => vec!["let at least the control plane run".into()],
             Self::Read { .. } | Self::TooLong { .. } => Vec::new(),
+        }
+    }
+
+    fn details(&self) -> Vec<String> {
+        match self {
+            Self::Impossible { changes, .. } | Self::Differs { changes, .. } => changes.clone(),
+            _ => Vec::new(),
         }
     }
 }

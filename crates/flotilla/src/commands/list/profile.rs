@@ -2,13 +2,14 @@
 
 use flotilla_core::Cluster;
 use flotilla_core::cluster::API_PORT;
+use flotilla_core::explain::one_line;
+use flotilla_ops::OpError;
 use flotilla_spec::Role;
 use serde_json::{Value, json};
 
 use super::{find, is_current, power_of, tell};
 use crate::args::{ProfileListArgs, ProfileListOutput};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 use crate::screen::bordered_table;
 
 /// A cluster that can be read.
@@ -18,7 +19,7 @@ struct Profile {
     current: bool,
 }
 
-pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), OpError> {
     let found = find(cx)?;
     let mut valid = Vec::new();
     let mut invalid = Vec::new();
@@ -30,7 +31,7 @@ pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), Failure> {
                 cluster: cluster.clone(),
             }),
             Err(error) => {
-                let why = Failure::chain_of(error).join(": ");
+                let why = one_line(error);
                 invalid.push(json!({"Name": one.name.as_ref(), "Status": "Invalid", "Error": why}));
             }
         }

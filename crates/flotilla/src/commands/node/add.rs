@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ExtraOption, FeatureGates, KubernetesVersion, NodeDefaults, NodeName, NodeSpec, Role};
 use serde_json::json;
@@ -14,9 +15,8 @@ use crate::args::{NodeAddArgs, NodeMakingArgs};
 use crate::cluster::{Cx, prepare, this_host};
 use crate::commands::start::request::{all_parsed, parsed, runtime_problem};
 use crate::commands::start::wait;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), OpError> {
     let typed = Typed::parse(cx, args)?;
     cx.cluster()?;
     cx.handle_signals()?;
@@ -72,7 +72,7 @@ struct Making {
 
 impl Typed {
     /// Reads every argument and tells of all that are wrong at once.
-    fn parse(cx: &Cx, args: &NodeAddArgs) -> Result<Self, Failure> {
+    fn parse(cx: &Cx, args: &NodeAddArgs) -> Result<Self, OpError> {
         let mut problems = Vec::new();
         let given = args.node.as_deref().or(args.name.as_deref());
         let typed = |text: &str| NodeName::typed(&cx.name, text);

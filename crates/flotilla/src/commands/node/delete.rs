@@ -3,13 +3,13 @@
 use flotilla_core::Drain;
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Leaving;
+use flotilla_ops::OpError;
 use serde_json::json;
 
 use crate::args::NodeDeleteArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), OpError> {
     super::names(&cx.cluster()?, &args.nodes)?;
     cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node delete", args.lock)?;

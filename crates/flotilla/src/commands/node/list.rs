@@ -3,13 +3,13 @@
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cluster;
 use flotilla_core::{Machine, Power};
+use flotilla_ops::OpError;
 use flotilla_spec::quantity::MIB;
 use flotilla_spec::{HostSize, Memory, NodeSpec, Role, WantedPower};
 use serde::Serialize;
 
 use crate::args::{NodeListArgs, NodeListOutput};
 use crate::cluster::{Cx, this_host};
-use crate::failure::Failure;
 use crate::screen::{fill_in, table};
 
 /// A node, with the names that templates use.
@@ -39,7 +39,7 @@ struct Row {
 }
 
 /// From the state and the machines alone: it answers also while the API does not.
-pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
     let machines = cx.wait(cx.engine().machines(&cx.name))?;
     let host = this_host();

@@ -1,15 +1,15 @@
 //! `flotilla node start`
 
 use flotilla_core::Changed;
+use flotilla_ops::OpError;
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
 use crate::args::NodeStartArgs;
 use crate::cluster::{Cx, ranges};
 use crate::commands::start::wait;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), OpError> {
     let wanted: Vec<String> = args.nodes.iter().chain(&args.name).cloned().collect();
     super::names(&cx.cluster()?, &wanted)?;
     cx.handle_signals()?;

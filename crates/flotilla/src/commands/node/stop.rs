@@ -2,14 +2,14 @@
 
 use flotilla_core::{Changed, Drain};
 use flotilla_engine::converge::Leaving;
+use flotilla_ops::OpError;
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
 use crate::args::NodeStopArgs;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), OpError> {
     super::names(&cx.cluster()?, &args.nodes)?;
     cx.handle_signals()?;
     let _lock = cx.lock(&cx.name, "flotilla node stop", args.lock)?;

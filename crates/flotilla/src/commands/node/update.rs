@@ -5,6 +5,7 @@ use std::time::Duration;
 use flotilla_core::Cluster;
 use flotilla_core::{Changed, Drain};
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::{Change, NodeName, change};
 use serde_json::json;
 
@@ -13,9 +14,8 @@ use crate::args::NodeUpdateArgs;
 use crate::cluster::{Cx, node_of, prepare, this_host};
 use crate::commands::apply;
 use crate::commands::file::Plan;
-use crate::failure::Failure;
 
-pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
+pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     let mut problems = Vec::new();
     let settings = Settings::parse(&args.settings, Of::KnownNode, &mut problems);
     if !problems.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), Failure> {
 }
 
 /// Refuses what could be done to the node only if others were started or unpaused for it.
-fn check_alone(cx: &Cx, cluster: &Cluster, node: &NodeName, plan: &Plan) -> Result<(), Failure> {
+fn check_alone(cx: &Cx, cluster: &Cluster, node: &NodeName, plan: &Plan) -> Result<(), OpError> {
     let is_on = || cx.wait(cx.engine().machine(&cx.name, node)).is_ok();
     let restarts = plan.changes.iter().any(|change| change.restarts().is_some());
     if plan.changes.iter().any(Change::updates_labels) || restarts && is_on() {
@@ -69,7 +69,7 @@ fn check_alone(cx: &Cx, cluster: &Cluster, node: &NodeName, plan: &Plan) -> Resu
 }
 
 /// How the cluster would change. All that is wrong with it is told.
-fn plan(cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan, Failure> {
+fn plan(cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan, OpError> {
     let mut wanted = cluster.spec.clone();
     for node in wanted.nodes.iter_mut().filter(|known| known.name == *node) {
         settings.apply_to(node)?;

@@ -4,11 +4,11 @@ use flotilla_core::Member;
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::etcd;
+use flotilla_ops::OpError;
 use flotilla_spec::{Role, WantedPower};
 
 use super::Status;
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 /// The control planes with data, of those that have a vote.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Disks {
 
 impl Disks {
     /// Looks at the disk of every control plane, on or off. `view` is what is known of etcd's members.
-    pub(super) fn look(cx: &Cx, cluster: &Cluster, view: Option<&Status>) -> Result<Self, Failure> {
+    pub(super) fn look(cx: &Cx, cluster: &Cluster, view: Option<&Status>) -> Result<Self, OpError> {
         let facts = cx.wait(async {
             let machines = cx.engine().machines(&cx.name).await?;
             let mut facts = Vec::new();

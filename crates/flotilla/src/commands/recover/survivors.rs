@@ -4,11 +4,11 @@ use flotilla_core::event::{Event, Outcome, Step};
 use flotilla_engine::EngineError;
 use flotilla_kubeadm::{FIRST_ANSWER, etcd};
 use flotilla_linux::poll;
+use flotilla_ops::OpError;
 use futures::future::join_all;
 
 use super::{ControlPlane, Status};
 use crate::cluster::Cx;
-use crate::failure::Failure;
 
 /// At least one.
 pub(super) struct Survivors {
@@ -51,7 +51,7 @@ impl Survivors {
 
     /// Asks them until a majority or all of them have answered, for as long as a first start may take: on a slow host
     /// members that are intact are silent for minutes.
-    pub(super) fn wait(&mut self, cx: &Cx) -> Result<(), Failure> {
+    pub(super) fn wait(&mut self, cx: &Cx) -> Result<(), OpError> {
         let title = "waiting for the members of etcd";
         let step = Step::start(cx.screen.reporter(), "members", title, None);
         let ask = || {

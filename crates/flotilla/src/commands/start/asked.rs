@@ -2,13 +2,13 @@
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, HostSize, WantedPower};
 
 use super::request::Wanted;
 use crate::cluster::{Cx, this_host};
 use crate::commands::file::{FileError, Plan};
-use crate::failure::Failure;
 
 pub(super) enum Asked<'a> {
     Typed(Wanted),
@@ -33,7 +33,7 @@ impl Asked<'_> {
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for, and what is to run.
-    pub(super) fn merged_into(&self, cx: &Cx, known: &Cluster) -> Result<ClusterSpec, Failure> {
+    pub(super) fn merged_into(&self, cx: &Cx, known: &Cluster) -> Result<ClusterSpec, OpError> {
         match self {
             Self::Typed(wanted) => {
                 let mut spec = wanted.merged_into(known)?;
@@ -70,7 +70,7 @@ impl Asked<'_> {
 }
 
 /// A cluster whose nodes only have to be started. Everything else is for `apply`, which asks first.
-fn started(known: &Cluster, plan: &Plan) -> Result<ClusterSpec, Failure> {
+fn started(known: &Cluster, plan: &Plan) -> Result<ClusterSpec, OpError> {
     let other = plan.changes.iter().filter(|change| !matches!(change, Change::Start { .. }));
     let other: Vec<_> = other.map(ToString::to_string).collect();
     if !other.is_empty() {

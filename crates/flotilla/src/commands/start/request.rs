@@ -7,6 +7,7 @@ use std::str::FromStr;
 use flotilla_core::Cluster;
 use flotilla_core::Condition;
 use flotilla_engine::EngineError;
+use flotilla_ops::OpError;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;
@@ -18,7 +19,6 @@ use flotilla_spec::{
 use ipnet::Ipv4Net;
 
 use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
-use crate::failure::Failure;
 
 use super::wait;
 
@@ -62,7 +62,7 @@ struct Sizes {
 
 impl Wanted {
     /// Reads every argument and tells of all that are wrong at once.
-    pub(super) fn parse(args: &StartArgs, name: &ClusterName, newest: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(args: &StartArgs, name: &ClusterName, newest: &str) -> Result<Self, OpError> {
         let mut problems = Vec::new();
         let cpus = parsed(&mut problems, args.cpus.as_deref(), str::parse::<Cpus>);
         let memory = parsed(&mut problems, args.memory.as_deref(), str::parse::<Memory>);
@@ -159,7 +159,7 @@ impl Wanted {
     }
 
     /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
-    pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, Failure> {
+    pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, OpError> {
         let (known, allocations) = (&cluster.spec, &cluster.allocations);
         let (asked, given) = (&self.spec, &self.network);
         let network = &asked.network;

@@ -1,0 +1,121 @@
+//! A host of fakes with a state directory: what use cases are wired to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use flotilla_core::{Cluster, Condition, MachineState, Reporter};
+use flotilla_engine::converge::Wait;
+use flotilla_engine::store::ClusterStore;
+use flotilla_ops::{Context, OpError};
+use flotilla_spec::{ClusterName, HostSize, NodeName};
+use flotilla_testkit::fake::{self, FakeHost, When};
+use tempfile::TempDir;
+
+pub(crate) struct World {
+    pub(crate) host: FakeHost,
+    pub(crate) store: ClusterStore,
+    pub(crate) is_root: bool,
+    _home: TempDir,
+}
+
+/// What a person would find of the cluster `demo`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) machines: BTreeMap<NodeName, MachineState>,
+    pub(crate) joined: BTreeSet<NodeName>,
+    /// Of etcd, in any order.
+    pub(crate) members: BTreeSet<String>,
+    pub(crate) current: Option<ClusterName>,
+    /// As it is saved.
+    pub(crate) cluster: Option<Cluster>,
+}
+
+impl World {
+    /// A host without clusters.
+    pub(crate) fn empty() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let store = ClusterStore::new(&home.path().join("home"));
+        Self { host: FakeHost::default(), store, is_root: true, _home: home }
+    }
+
+    /// One whose cluster runs, with nothing logged yet.
+    pub(crate) async fn running(roles: &[&str]) -> Self {
+        let world = Self::empty();
+        let mut cluster = fake::cluster_of_roles(roles);
+        world.store.save(&cluster).unwrap();
+        let wait = Wait { conditions: [Condition::NodeReady].into(), limit: Duration::from_mins(1) };
+        world.context().engine().start(&cluster, &wait).await.unwrap();
+        cluster.allocations.founded = true;
+        world.store.save(&cluster).unwrap();
+        world.forget();
+        world
+    }
+
+    pub(crate) fn context(&self) -> Context<'_> {
+        self.context_for(&self.host.events)
+    }
+
+    pub(crate) fn context_for<'a>(&'a self, reporter: &'a dyn Reporter) -> Context<'a> {
+        Context {
+            driver: &self.host.driver,
+            bootstrapper: &self.host.bootstrapper,
+            bundles: &self.host.bundles,
+            kubeconfig: &self.host.kubeconfig,
+            store: &self.store,
+            reporter,
+            cancel: &self.host.cancel,
+            host: HostSize { cpus: 8, memory: 32 << 30 },
+            is_root: self.is_root,
+        }
+    }
+
+    /// Begins new logs of calls and events.
+    pub(crate) fn forget(&self) {
+        self.host.calls.take();
+        self.host.take_events();
+    }
+
+    pub(crate) async fn found(&self) -> Found {
+        let cluster = self.store.load(&demo()).unwrap();
+        let observed = match &cluster {
+            Some(cluster) => self.context().engine().observe(cluster).await.unwrap(),
+            None => flotilla_engine::plan::Observed::nothing(),
+        };
+        Found {
+            machines: observed.machines,
+            joined: observed.joined,
+            members: self.host.bootstrapper.member_names(&demo()).into_iter().collect(),
+            current: self.host.kubeconfig.current(),
+            cluster,
+        }
+    }
+}
+
+pub(crate) fn demo() -> ClusterName {
+    "demo".parse().unwrap()
+}
+
+/// Fails every call of a use case once, before and after it did its work: the same use case again reaches the end that
+/// it reaches undisturbed.
+pub(crate) async fn killed_anywhere<T: std::fmt::Debug>(
+    world: impl AsyncFn() -> World,
+    run: impl AsyncFn(&Context<'_>) -> Result<T, OpError>,
+) {
+    let sound = world().await;
+    run(&sound.context()).await.unwrap();
+    let calls = sound.host.calls.take();
+    let wanted = sound.found().await;
+    assert!(!calls.is_empty(), "the use case calls something");
+    for (nth, call) in (1..).zip(&calls) {
+        for when in [When::Before, When::After] {
+            let what = format!("fault {when:?} `{call}`");
+            let world = world().await;
+            world.host.calls.fail_nth(nth, when);
+            let first = run(&world.context()).await;
+            if let Err(error) = run(&world.context()).await {
+                panic!("{what}: first {first:?}, then {error:?}");
+            }
+            assert_eq!(world.found().await, wanted, "{what}");
+        }
+    }
+}

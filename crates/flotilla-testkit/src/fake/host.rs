@@ -1,0 +1,41 @@
+//! A host of fakes that share one log.
+
+use std::sync::Mutex;
+
+use flotilla_core::{Cancel, Event};
+
+use super::{Calls, FakeBootstrapper, FakeBundles, FakeDriver, FakeKubeconfig};
+
+/// Everything that commands are wired to, but for their state directory.
+#[derive(Debug)]
+pub struct FakeHost {
+    pub calls: Calls,
+    pub driver: FakeDriver,
+    pub bootstrapper: FakeBootstrapper,
+    pub bundles: FakeBundles,
+    pub kubeconfig: FakeKubeconfig,
+    pub events: Mutex<Vec<Event>>,
+    pub cancel: Cancel,
+}
+
+impl Default for FakeHost {
+    fn default() -> Self {
+        let calls = Calls::default();
+        Self {
+            driver: FakeDriver::new(&calls),
+            bootstrapper: FakeBootstrapper::new(&calls),
+            bundles: FakeBundles::new(&calls),
+            kubeconfig: FakeKubeconfig::new(&calls),
+            calls,
+            events: Mutex::default(),
+            cancel: Cancel::new(),
+        }
+    }
+}
+
+impl FakeHost {
+    /// What was reported until now; a new log begins.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.events.lock().expect("a reporter does not panic while it holds the lock"))
+    }
+}
