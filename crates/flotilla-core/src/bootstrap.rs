@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_spec::{NodeName, NodeSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificates;
 use crate::changed::Changed;
 use crate::cluster::{Cluster, Node};
 use crate::driver::Machine;
+use crate::etcd::Etcd;
 use crate::event::Outcome;
 use crate::guest::GuestError;
 
@@ -26,6 +28,9 @@ pub enum KubernetesState {
     Paused,
     Complete,
 }
+
+/// From the kubelet's start to an answer of the API. Seconds on an idle machine, much more on an emulated one.
+pub const FIRST_ANSWER: Duration = Duration::from_mins(4);
 
 /// What `--wait` can wait for, in minikube's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +83,26 @@ pub struct Drain {
     pub limit: Duration,
     /// Pods that a disruption budget protects for longer than that are deleted all the same.
     pub force: bool,
+}
+
+/// What runs in a node that is on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeHealth {
+    pub kubelet: bool,
+    /// Of a control plane: its own API server answers, whether those of others do or not.
+    pub api_server: bool,
+    /// It has the API's virtual address now.
+    pub holds_virtual_ip: bool,
+    /// Its processes do not run as they should.
+    pub unresponsive: Option<Unresponsive>,
+}
+
+/// Why nothing can be asked in a node that is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unresponsive {
+    Frozen,
+    Silent,
 }
 
 /// A member of the cluster's etcd: one of those that must agree on every write.
@@ -158,9 +183,12 @@ pub enum BootstrapError {
 /// Makes a Kubernetes cluster out of machines that are on. Every call is idempotent and finishes what a killed one
 /// began.
 #[async_trait]
-pub trait Bootstrapper: Send + Sync {
+pub trait Bootstrapper: Etcd {
     /// How far the control plane in this machine is. Never waits long.
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
+
+    /// What runs in a node whose machine is on. Never waits long.
+    async fn health(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> NodeHealth;
 
     /// Whether the API answers, asked with the credentials of a control plane that is a member. Asks again until the limit
     /// is reached, and gives a slow host time for each answer.

@@ -19,6 +19,25 @@ pub enum KubeconfigError {
     Own { action: &'static str, path: PathBuf, source: io::Error },
 }
 
+/// Something in the person's kubeconfig has the cluster's name and is not the cluster's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} has a {what} {name} that this cluster did not write", path.display())]
+pub struct NameTaken {
+    pub path: PathBuf,
+    /// `cluster`, `user` or `context`.
+    pub what: &'static str,
+    pub name: String,
+}
+
+/// Why a cluster cannot be put into the person's kubeconfig.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigRefusal {
+    #[error(transparent)]
+    Taken(#[from] NameTaken),
+    #[error(transparent)]
+    Unusable(Box<dyn std::error::Error + Send + Sync>),
+}
+
 /// What the removal of a cluster from the kubeconfig did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeconfigRemoval {
@@ -34,6 +53,21 @@ pub struct KubeconfigRemoval {
 pub trait Kubeconfig: Send + Sync {
     /// Whether the kubeconfig has the cluster as its current context.
     fn has(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError>;
+
+    /// Whether the kubeconfig has the cluster with these credentials, as its current context or not.
+    fn has_entry(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError>;
+
+    /// Whether the kubeconfig leads to the cluster, with the credentials of whichever control plane.
+    fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError>;
+
+    /// Why the cluster cannot be put into the kubeconfig, if it cannot.
+    fn refusal(&self, name: &ClusterName) -> Option<KubeconfigRefusal>;
+
+    /// The file that has the cluster, or would get it.
+    fn path(&self, name: &ClusterName) -> PathBuf;
+
+    /// The cluster's own file, beside its state: it has this cluster and no other.
+    fn own_path(&self, name: &ClusterName) -> PathBuf;
 
     /// Whether the current context is that of the cluster.
     fn is_current(&self, name: &ClusterName) -> Result<bool, KubeconfigError>;

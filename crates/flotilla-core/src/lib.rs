@@ -1,9 +1,9 @@
 //! The words that all crates share, and the traits between the layers. No I/O, no policy.
 //!
 //! - [`cluster`]: what a person wants, and what was allocated to it;
-//! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them,
-//!   [`bundles`] are what nodes are made from, [`kubeconfig`] is where the person's clients find the cluster: each has a
-//!   fake in the test kit;
+//! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its
+//!   database, [`bundles`] are what nodes are made from, [`kubeconfig`] is where the person's clients find the cluster:
+//!   each has a fake in the test kit;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
 
@@ -14,6 +14,7 @@ pub mod certificate;
 mod changed;
 pub mod cluster;
 pub mod driver;
+pub mod etcd;
 pub mod event;
 pub mod explain;
 pub mod guest;
@@ -21,6 +22,7 @@ pub mod kubeconfig;
 
 pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
+    NodeHealth, Unresponsive,
 };
 pub use bundles::{
     BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect,
@@ -30,7 +32,8 @@ pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
 pub use cluster::{Allocations, Cluster, Node};
 pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
+pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
 pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError};
-pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRemoval};
+pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flotilla_core::cluster::Node;
-use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Member};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Member, MemberStatus};
 use futures::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,15 +16,11 @@ use crate::phase::in_node;
 
 mod copies;
 mod file;
+mod port;
 mod restore;
 mod snapshot;
 
 pub(crate) use copies::set_aside;
-pub use copies::{copies, has_data};
-pub use file::{FileError, Origin, SnapshotFile, authority};
-pub use restore::{Source, stop_and_examine};
-pub(crate) use restore::{finish as finish_restore, restore};
-pub use snapshot::{Snapshot, save_snapshot};
 
 pub(crate) const DATA: &str = "/var/lib/etcd";
 const DATABASE: &str = "/var/lib/etcd/member/snap/db";
@@ -42,30 +38,9 @@ const POLL: Duration = Duration::from_millis(300);
 /// Members of which a majority is up have a leader after a second or two, also if their last one has just ended.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// A member with what it says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberStatus {
-    pub member: Member,
-    pub is_leader: bool,
-    /// None as long as it does not answer.
-    pub version: Option<String>,
-    /// How much it knows of what the members have agreed on: the more, the higher.
-    pub agreed: Option<u64>,
-    /// The last write that it has, in the order of all writes.
-    pub revision: Option<u64>,
-    /// How many bytes its database has on disk.
-    pub size: Option<u64>,
-    /// It answers and knows of no leader: it can write nothing.
-    pub is_leaderless: bool,
-    /// The alarms that it has raised, in etcd's words: `NOSPACE`, `CORRUPT`. With one of them no member takes writes.
-    pub alarms: Vec<String>,
-    /// What else it says is wrong.
-    pub complaints: Vec<String>,
-}
-
 /// The members, asked of the one in this machine, and each for its own state. None of them is waited for, but for an
 /// election that is going on.
-pub async fn status(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
+async fn status(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
     let begun = Instant::now();
     loop {
         let seen = look(via).await?;
@@ -92,7 +67,7 @@ async fn look(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
         .into_iter()
         .map(|(member, status)| {
             let alarms = alarms_of(member.id).collect();
-            MemberStatus::of(member, status, alarms)
+            status_of(member, status, alarms)
         })
         .collect())
 }
@@ -241,24 +216,23 @@ fn etcdctl(member: Ipv4Addr, limit: Duration, words: &[&str]) -> Cmd {
     Cmd { env, ..Cmd::new(["etcdctl", &endpoint].iter().chain(words).copied()) }.within(limit + MARGIN)
 }
 
-impl MemberStatus {
-    fn of(member: Member, status: Option<Status>, alarms: Vec<String>) -> Self {
-        let answers = status.is_some();
-        let mut status = status.unwrap_or_default();
-        let has_leader = status.leader != 0;
-        // Told by fields of their own.
-        status.errors.retain(|error| alarm(error).is_none() && !error.contains("no leader"));
-        Self {
-            is_leader: has_leader && status.leader == member.id,
-            version: status.version,
-            agreed: status.agreed,
-            revision: status.header.revision,
-            size: status.size,
-            is_leaderless: answers && !has_leader,
-            complaints: status.errors,
-            member: Member { answers, up: answers && has_leader && alarms.is_empty(), ..member },
-            alarms,
-        }
+/// A member with what it answers, if it does.
+fn status_of(member: Member, status: Option<Status>, alarms: Vec<String>) -> MemberStatus {
+    let answers = status.is_some();
+    let mut status = status.unwrap_or_default();
+    let has_leader = status.leader != 0;
+    // Told by fields of their own.
+    status.errors.retain(|error| alarm(error).is_none() && !error.contains("no leader"));
+    MemberStatus {
+        is_leader: has_leader && status.leader == member.id,
+        version: status.version,
+        agreed: status.agreed,
+        revision: status.header.revision,
+        size: status.size,
+        is_leaderless: answers && !has_leader,
+        complaints: status.errors,
+        member: Member { answers, up: answers && has_leader && alarms.is_empty(), ..member },
+        alarms,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flotilla_core::bootstrap::FIRST_ANSWER;
 use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::explain::one_line;
@@ -20,8 +21,6 @@ use crate::marks;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 
-/// From the kubelet's start to an answer. Seconds on an idle machine, much more on an emulated one.
-pub const LIMIT: Duration = Duration::from_mins(4);
 /// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -147,7 +146,7 @@ async fn wait_for_answer(
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new("the first answer of the API server", LIMIT, cancelled);
+    let patience = Patience::new("the first answer of the API server", FIRST_ANSWER, cancelled);
     let mut deaths = CrashWatch::from_now(machine).await?;
     loop {
         deaths.check().await?;

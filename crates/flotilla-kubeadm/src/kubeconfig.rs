@@ -23,6 +23,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flotilla_core::NameTaken;
+
 pub use change::Malformed;
 pub use files::Kubeconfigs;
 
@@ -103,8 +105,8 @@ pub enum KubeconfigError {
     NotAKubeconfig { path: PathBuf, source: Malformed },
     #[error("cannot change {} without damage to what else is in it", path.display())]
     NotEditable { path: PathBuf },
-    #[error("{} has a {what} {name} that this cluster did not write", path.display())]
-    Taken { path: PathBuf, what: &'static str, name: String },
+    #[error(transparent)]
+    Taken(#[from] NameTaken),
     #[error("cannot make the lock file {}", lock.display())]
     Lock { lock: PathBuf, source: io::Error },
     #[error("another program is changing the kubeconfig; if none is, remove {}", lock.display())]
@@ -221,7 +223,7 @@ impl KubeconfigFile {
 
     fn taken(&self, name: &str, list: &'static str) -> KubeconfigError {
         let what = list.trim_end_matches('s');
-        KubeconfigError::Taken { path: self.path.clone(), what, name: name.to_owned() }
+        NameTaken { path: self.path.clone(), what, name: name.to_owned() }.into()
     }
 
     fn malformed(&self, source: Malformed) -> KubeconfigError {

@@ -26,12 +26,13 @@ mod corefile;
 mod credentials;
 mod dns;
 mod drain;
-pub mod etcd;
+mod etcd;
 #[cfg(test)]
 mod fake_api;
 mod files;
 mod flannel;
 mod found;
+mod health;
 mod init;
 mod join;
 pub mod kubeconfig;
@@ -61,15 +62,13 @@ use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain, KubernetesState,
-    Machine, Member, Membership,
+    Machine, Member, Membership, NodeHealth,
 };
 use flotilla_spec::{NodeName, NodeSpec};
 use tokio::sync::Mutex;
 
 pub use flannel::flannel_manifest;
-pub use init::LIMIT as FIRST_ANSWER;
 
-use etcd::{Snapshot, Source};
 use patience::Cancelled;
 
 /// The bootstrapper that runs kubeadm.
@@ -85,30 +84,6 @@ impl Kubeadm {
     pub fn new(cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
         Self { cancelled, membership: Arc::default() }
     }
-
-    /// Begins etcd anew with `node` as its only member, out of a snapshot or of what that node has itself: the cluster is
-    /// what it was then. `others` are the machines of all other control planes that are there. They have to be on, and
-    /// have not joined afterwards. The data that all of them had is kept on their disks: [`etcd::copies()`] says where.
-    pub async fn restore(
-        &self,
-        cluster: &Cluster,
-        node: &Node,
-        machine: &dyn Machine,
-        others: &[Arc<dyn Machine>],
-        source: Source,
-    ) -> Result<Snapshot, BootstrapError> {
-        etcd::restore(cluster, node, machine, others, source, &self.cancelled).await
-    }
-
-    /// Does the last part of a [`Kubeadm::restore`] that was killed after etcd had begun anew in `machine`.
-    pub async fn finish_restore(
-        &self,
-        cluster: &Cluster,
-        machine: &dyn Machine,
-        others: &[Arc<dyn Machine>],
-    ) -> Result<(), BootstrapError> {
-        etcd::finish_restore(cluster, machine, others, &self.cancelled).await
-    }
 }
 
 impl std::fmt::Debug for Kubeadm {
@@ -121,6 +96,10 @@ impl std::fmt::Debug for Kubeadm {
 impl Bootstrapper for Kubeadm {
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
         missing::observe(cluster, node, machine, &self.cancelled).await
+    }
+
+    async fn health(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> NodeHealth {
+        health::health(cluster, node, machine).await
     }
 
     async fn answers(

@@ -7,17 +7,15 @@ pub(crate) mod prepare;
 pub(crate) mod ranges;
 
 use std::future::Future;
-use std::sync::Arc;
 
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cancel;
 use flotilla_core::explain::{INTERRUPTED, about};
-use flotilla_core::{Changed, Finding, Machine, Severity};
+use flotilla_core::{Changed, Finding, Kubeconfig, Severity};
 use flotilla_core::{Cluster, Event, Explain, Node};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Wait};
 use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges};
-use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_ops::{Context, OpError, several};
 use flotilla_spec::{ClusterName, KubernetesVersion, NodeName};
 use tokio::runtime::Runtime;
@@ -69,7 +67,7 @@ impl<'a> Cx<'a> {
         self.context().engine()
     }
 
-    pub(crate) fn kubeconfig(&self) -> &PersonalKubeconfig {
+    pub(crate) fn kubeconfig(&self) -> &dyn Kubeconfig {
         &self.wiring.kubeconfig
     }
 
@@ -112,30 +110,6 @@ impl<'a> Cx<'a> {
             }
             finished => Ok(finished?),
         }
-    }
-
-    /// Lets etcd begin anew in a control plane: see [`Kubeadm::restore`].
-    pub(crate) fn restore(
-        &self,
-        cluster: &Cluster,
-        node: &Node,
-        machine: &dyn Machine,
-        others: &[Arc<dyn Machine>],
-        source: Source,
-    ) -> Result<Snapshot, OpError> {
-        let restored = self.wait(self.wiring.bootstrapper.restore(cluster, node, machine, others, source));
-        Ok(restored.map_err(EngineError::from)?)
-    }
-
-    /// Does the last part of it, where that was killed: see [`Kubeadm::finish_restore`].
-    pub(crate) fn finish_restore(
-        &self,
-        cluster: &Cluster,
-        machine: &dyn Machine,
-        others: &[Arc<dyn Machine>],
-    ) -> Result<(), OpError> {
-        let finished = self.wait(self.wiring.bootstrapper.finish_restore(cluster, machine, others));
-        Ok(finished.map_err(EngineError::from)?)
     }
 
     /// What the host lacks for a cluster of this version, and what is well.

@@ -1,7 +1,7 @@
 //! Data of etcd on a node's disk, and what is no longer in use of it. That is kept under a number in the node that it was
 //! in, and never overwritten: a person may need it. It goes with the node.
 
-use flotilla_core::{BootstrapError, Cmd, Machine, Power};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Power};
 
 use super::{DATA, DATABASE};
 use crate::phase::run;
@@ -12,7 +12,7 @@ copy=/var/lib/etcd.before-$((${last:-0} + 1))";
 
 /// Whether the disk of a control plane, on or off, has a database of etcd. Of one that is off this is known where its disk
 /// can be reached.
-pub async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapError> {
+pub(super) async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapError> {
     match (machine.state().power, machine.var()) {
         (Power::On, _) => {
             let look = Cmd::sh(format!("[ ! -e {DATABASE} ] || echo data"));
@@ -37,8 +37,18 @@ fn script() -> String {
     format!("set -e\n[ -e {DATA}/member ] || exit 0\n{NEXT}\nmv {DATA}/member \"$copy\"")
 }
 
+/// The inode of the data directory: a recreated etcd has another one. Empty if there is none.
+pub(super) async fn data_id(machine: &dyn Machine) -> Result<String, BootstrapError> {
+    let stat = Cmd::new(["stat".to_owned(), "--format=%i".to_owned(), format!("{DATA}/member")]);
+    match run(machine, "look at etcd's data", stat).await {
+        Ok(inode) => Ok(inode.text().trim().to_owned()),
+        Err(BootstrapError::Node { source: GuestError::Failed { .. }, .. }) => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The copies in a node, the oldest first.
-pub async fn copies(machine: &dyn Machine) -> Result<Vec<String>, BootstrapError> {
+pub(super) async fn copies(machine: &dyn Machine) -> Result<Vec<String>, BootstrapError> {
     // Also what an older flotilla has left.
     let list = Cmd::sh("ls -d /var/lib/etcd.before* 2>/dev/null | sort -t - -k 2 -n; true");
     let listed = run(machine, "look for copies of etcd's data", list).await?;

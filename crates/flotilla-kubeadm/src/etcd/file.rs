@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_core::{BootstrapError, Machine};
+use flotilla_core::{BootstrapError, Machine, SnapshotError, SnapshotFile, SnapshotOrigin};
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 
@@ -39,85 +39,44 @@ const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 const END: &[u8] = b"-----END CERTIFICATE-----";
 const ENCODED: &[u8] = b"certificate-authority-data: ";
 
-/// A file that is a snapshot of some etcd.
-#[derive(Debug)]
-pub struct SnapshotFile {
-    file: File,
-    has_checksum: bool,
-    authorities: Vec<Vec<u8>>,
-}
-
-/// Whose snapshot it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    ThisCluster,
-    AnotherCluster,
-    /// It does not have the objects that would tell.
-    Unknown,
-}
-
-/// A file that is no snapshot, or not the one that was saved.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    #[error("it is not a snapshot of etcd")]
-    NotSnapshot,
-    #[error("it is damaged: its checksum does not match")]
-    Damaged,
-    #[error("it cannot be read")]
-    Io(#[from] io::Error),
-}
-
-impl SnapshotFile {
-    /// Reads the file once, from its beginning to its end.
-    pub fn check(mut file: File) -> Result<Self, FileError> {
-        let metadata = file.metadata()?;
-        let size = metadata.len();
-        if !metadata.is_file() || !is_database(&mut file)? {
-            return Err(FileError::NotSnapshot);
-        }
-        let has_checksum = size % SECTOR == CHECKSUM;
-        if !has_checksum && size % SECTOR != 0 {
-            return Err(FileError::Damaged);
-        }
-        let mut scan = Scan::default();
-        file.seek(SeekFrom::Start(0))?;
-        let mut data = (&file).take(if has_checksum { size - CHECKSUM } else { size });
-        while scan.read_on(&mut data)? {}
-        if has_checksum {
-            let mut checksum = [0; 32];
-            file.read_exact(&mut checksum).map_err(|_| FileError::Damaged)?;
-            if scan.checksum.finalize()[..] != checksum {
-                return Err(FileError::Damaged);
-            }
-        }
-        let authorities = scan.root_ca.or(scan.cluster_info).map(|(_, found)| found).unwrap_or_default();
-        Ok(Self { file, has_checksum, authorities })
+/// Reads the file once, from its beginning to its end.
+pub(super) fn check(mut file: File) -> Result<SnapshotFile, SnapshotError> {
+    let metadata = file.metadata()?;
+    let size = metadata.len();
+    if !metadata.is_file() || !is_database(&mut file)? {
+        return Err(SnapshotError::NotSnapshot);
     }
-
-    /// Whether it ends with the checksum that `etcdctl snapshot save` writes. A copy of a member's database has none.
-    pub fn has_checksum(&self) -> bool {
-        self.has_checksum
+    let has_checksum = size % SECTOR == CHECKSUM;
+    if !has_checksum && size % SECTOR != 0 {
+        return Err(SnapshotError::Damaged);
     }
-
-    /// Whether it is of the cluster with this authority, a certificate in PEM.
-    pub fn origin(&self, authority: &[u8]) -> Origin {
-        let own = certificates(authority);
-        match &self.authorities[..] {
-            [] => Origin::Unknown,
-            found if found.iter().any(|found| own.contains(found)) => Origin::ThisCluster,
-            _ => Origin::AnotherCluster,
+    let mut scan = Scan::default();
+    file.seek(SeekFrom::Start(0))?;
+    let mut data = (&file).take(if has_checksum { size - CHECKSUM } else { size });
+    while scan.read_on(&mut data)? {}
+    if has_checksum {
+        let mut checksum = [0; 32];
+        file.read_exact(&mut checksum).map_err(|_| SnapshotError::Damaged)?;
+        if scan.checksum.finalize()[..] != checksum {
+            return Err(SnapshotError::Damaged);
         }
     }
+    let authorities = scan.root_ca.or(scan.cluster_info).map(|(_, found)| found).unwrap_or_default();
+    Ok(SnapshotFile { file, has_checksum, authorities })
+}
 
-    /// The file, from its beginning.
-    pub(super) fn into_file(mut self) -> io::Result<File> {
-        self.file.seek(SeekFrom::Start(0))?;
-        Ok(self.file)
+/// Whether a snapshot is of the cluster with this authority, a certificate in PEM.
+pub(super) fn origin(snapshot: &SnapshotFile, authority: &[u8]) -> SnapshotOrigin {
+    let own = certificates(authority);
+    match &snapshot.authorities[..] {
+        [] => SnapshotOrigin::Unknown,
+        found if found.iter().any(|found| own.contains(found)) => SnapshotOrigin::ThisCluster,
+        _ => SnapshotOrigin::AnotherCluster,
     }
 }
 
 /// The authority of the cluster that a control plane is of, on or off, in PEM; none if it has none.
-pub async fn authority(machine: &dyn Machine) -> Result<Option<Vec<u8>>, BootstrapError> {
+pub(super) async fn authority(machine: &dyn Machine) -> Result<Option<Vec<u8>>, BootstrapError> {
     marks::read(machine, AUTHORITY).await
 }
 

@@ -7,21 +7,20 @@
 //! Up to the reset nothing is lost by a kill. After it only the repetition of the command brings the API back, and
 //! that repetition needs nothing that the first run has taken away. No data is deleted: see [`super::copies`].
 
-use std::io;
+use std::io::{self, Seek};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{BootstrapError, Cmd, GuestError, Machine};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Snapshot, SnapshotFile, Source};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use super::copies::{self, NEXT};
-use super::file::SnapshotFile;
-use super::snapshot::{self, Snapshot};
+use super::snapshot;
 use super::{DATA, DATABASE, PEER_PORT};
 use crate::api::insist;
 use crate::files::CRI_SOCKET;
@@ -32,15 +31,6 @@ use crate::mirror;
 use crate::patience::Cancelled;
 use crate::phase::{in_node, run};
 use crate::stopped;
-
-/// Where the data of a cluster comes from.
-#[derive(Debug)]
-pub enum Source {
-    /// A snapshot that was saved before.
-    File(SnapshotFile),
-    /// What the control plane itself has, which may be all that is left.
-    Own,
-}
 
 const RESTORED: &str = "/var/lib/etcd.restored";
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
@@ -57,7 +47,7 @@ const BUMP: &str = "--bump-revision=1000000000";
 
 /// Begins etcd anew in `machine`. `others` are the machines of all other control planes that are there; they are on, and
 /// afterwards they have not joined. The data that all of them had is kept in them: see [`super::copies()`].
-pub(crate) async fn restore(
+pub(super) async fn restore(
     cluster: &Cluster,
     node: &Node,
     machine: &dyn Machine,
@@ -80,13 +70,13 @@ pub(crate) async fn restore(
 }
 
 /// Stops a control plane whose etcd does not answer, and says what is in its database.
-pub async fn stop_and_examine(machine: &dyn Machine) -> Result<Snapshot, BootstrapError> {
+pub(super) async fn stop_and_examine(machine: &dyn Machine) -> Result<Snapshot, BootstrapError> {
     silence(machine).await?;
     snapshot::examine(machine, DATABASE).await
 }
 
 /// Brings the API back once etcd has begun anew in `machine`, and tells it what has changed since it was there last.
-pub(crate) async fn finish(
+pub(super) async fn finish(
     cluster: &Cluster,
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
@@ -136,7 +126,7 @@ async fn prepare_from(
 ) -> Result<Snapshot, BootstrapError> {
     let (path, flag) = match source {
         Source::File(file) => {
-            let flag = if file.has_checksum() { "" } else { SKIP };
+            let flag = if file.has_checksum { "" } else { SKIP };
             (copy_in(machine, file).await?, flag)
         }
         Source::Own => match snapshot::save(machine).await {
@@ -152,12 +142,15 @@ async fn prepare_from(
     prepared.and_then(|found| removed.map(|_| found))
 }
 
-async fn copy_in(machine: &dyn Machine, file: SnapshotFile) -> Result<String, BootstrapError> {
+async fn copy_in(
+    machine: &dyn Machine,
+    SnapshotFile { mut file, .. }: SnapshotFile,
+) -> Result<String, BootstrapError> {
     let failed = |source: io::Error| BootstrapError::Api {
         action: "read the snapshot".to_owned(),
         source: source.into(),
     };
-    let file = file.into_file().map_err(failed)?;
+    file.rewind().map_err(failed)?;
     let path = snapshot::new_path(machine).await?;
     let copied = machine.guest().copy_in(file, &path, 0o600).await;
     copied.map_err(in_node("copy the snapshot", machine))?;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine, Snapshot};
 use serde::Deserialize;
 
 use super::{etcdctl, parse};
@@ -15,19 +15,18 @@ const FOLDER: &str = "/var/lib/flotilla/snapshots";
 /// A database of gigabytes takes a while.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// What is in a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Snapshot {
-    pub revision: u64,
+/// What etcd's tool says of a snapshot.
+#[derive(Deserialize)]
+struct Found {
+    revision: u64,
     #[serde(rename = "totalKey")]
-    pub keys: u64,
+    keys: u64,
     #[serde(rename = "totalSize")]
-    pub bytes: u64,
+    bytes: u64,
 }
 
 /// Writes a snapshot of etcd, as the member in this machine has it, to `target`. It needs no majority.
-pub async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
+pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
     let path = save(via).await?;
     let saved = async {
         let snapshot = examine(via, &path).await?;
@@ -61,8 +60,10 @@ pub(super) async fn examine(machine: &dyn Machine, path: &str) -> Result<Snapsho
     // It would wait without end for a database that a running etcd has locked.
     let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]).within(LIMIT);
     let said = run(machine, "read the snapshot", examine).await?;
-    parse(&said.text()).map_err(|source| BootstrapError::Api {
+    let found = parse(&said.text()).map_err(|source| BootstrapError::Api {
         action: "read what etcd says of the snapshot".to_owned(),
         source: source.into(),
-    })
+    })?;
+    let Found { revision, keys, bytes } = found;
+    Ok(Snapshot { revision, keys, bytes })
 }

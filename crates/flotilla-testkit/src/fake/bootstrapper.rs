@@ -1,7 +1,7 @@
 //! A Kubernetes that is a few files in the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,31 +9,38 @@ use async_trait::async_trait;
 use flotilla_core::event::Outcome;
 use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition, Drain,
-    GuestError, KubernetesState, Machine, Member, Membership, Power,
+    GuestError, KubernetesState, Machine, Member, Membership, NodeHealth, Power, Unresponsive,
 };
 use flotilla_core::{Cluster, Node};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 
 use super::Calls;
+use super::etcd::DATA;
 
 /// On disk, as kubeadm has it: from the first start of the API on there is a way to it.
-const ADMIN: &str = "/etc/kubernetes/admin.conf";
+pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 /// A node that has joined stays a member of its cluster.
-const JOINED: &str = "/var/lib/joined";
+pub(super) const JOINED: &str = "/var/lib/joined";
 /// In a joined control plane: the API comes up with the machine.
-const SERVES: &str = "/var/lib/serves";
+pub(super) const SERVES: &str = "/var/lib/serves";
 /// In memory: a machine that was off has no Kubernetes running.
-const API: &str = "/run/api";
-const COMPLETE: &str = "/run/complete";
+pub(super) const API: &str = "/run/api";
+pub(super) const COMPLETE: &str = "/run/complete";
 const PAUSED: &str = "/run/paused";
-const CA: &[u8] = b"ca";
+pub(super) const CA: &[u8] = b"ca";
 
 /// A bootstrapper that refuses what a real one could not do either: to complete a cluster whose API is silent, to
 /// wait for one that is not complete.
 #[derive(Debug, Default)]
 pub struct FakeBootstrapper {
-    calls: Calls,
+    pub(super) calls: Calls,
     etcd: Mutex<BTreeMap<ClusterName, Vec<Member>>>,
+    /// Alarms by the names of the members that have raised them.
+    pub(super) alarms: Mutex<BTreeMap<String, Vec<String>>>,
+    /// How often data of etcd was made, so that no two are the same.
+    pub(super) made: AtomicU64,
+    /// Nodes whose processes stand still.
+    frozen: Mutex<BTreeSet<NodeName>>,
     /// Nodes that somebody took off the cluster's list.
     unlisted: Mutex<BTreeSet<NodeName>>,
     /// Certificates of nodes that have other than ones that never expire.
@@ -76,6 +83,11 @@ impl FakeBootstrapper {
         self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets the processes of a node stand still.
+    pub fn freeze(&self, node: &NodeName) {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone());
+    }
+
     /// Lets the API answer nobody any more.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
@@ -95,7 +107,7 @@ impl FakeBootstrapper {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_string());
     }
 
-    fn is_cut_off(&self, node: &str) -> bool {
+    pub(super) fn is_cut_off(&self, node: &str) -> bool {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
     }
 
@@ -118,12 +130,12 @@ impl FakeBootstrapper {
         state(machine).await.unwrap_or(KubernetesState::Unreachable)
     }
 
-    fn etcd(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Vec<Member>>> {
+    pub(super) fn etcd(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Vec<Member>>> {
         self.etcd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a node a member of etcd, if it is none.
-    fn add_member(&self, cluster: &Cluster, node: &Node) {
+    pub(super) fn add_member(&self, cluster: &Cluster, node: &Node) {
         let mut etcd = self.etcd();
         let members = etcd.entry(cluster.name().clone()).or_default();
         if !members.iter().any(|member| member.name == node.spec.name.as_ref()) {
@@ -139,6 +151,12 @@ impl FakeBootstrapper {
     }
 }
 
+/// Takes away all that makes a control plane of a machine.
+pub(super) async fn reset(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let reset = Cmd::new(["rm", "-f", ADMIN, SERVES, API, COMPLETE, JOINED, DATA]);
+    machine.guest().run(reset).await.map(drop).map_err(in_node("reset", machine))
+}
+
 async fn state(machine: &dyn Machine) -> Result<KubernetesState, GuestError> {
     let has = async |path| Ok::<_, GuestError>(machine.guest().read(path).await?.is_some());
     Ok(match () {
@@ -150,7 +168,7 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, GuestError> {
 }
 
 /// Makes a file, if it is not there.
-async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapError> {
+pub(super) async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapError> {
     if machine.guest().read(path).await.map_err(in_node("mark", machine))?.is_some() {
         return Ok(Outcome::Kept);
     }
@@ -158,7 +176,10 @@ async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapErr
     Ok(Outcome::Done)
 }
 
-fn in_node(action: &'static str, machine: &dyn Machine) -> impl FnOnce(GuestError) -> BootstrapError {
+pub(super) fn in_node(
+    action: &'static str,
+    machine: &dyn Machine,
+) -> impl FnOnce(GuestError) -> BootstrapError {
     let node = machine.name().to_string();
     move |source| BootstrapError::Node { action, node, source }
 }
@@ -172,6 +193,24 @@ impl Bootstrapper for FakeBootstrapper {
         };
         let seen = self.state(machine).await;
         call.end().map_or(KubernetesState::Unreachable, |()| seen)
+    }
+
+    async fn health(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> NodeHealth {
+        let Ok(call) = self.calls.begin(format!("health {}", node.spec.name)).await else {
+            return NodeHealth::default();
+        };
+        let is_frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner).contains(&node.spec.name);
+        if is_frozen || call.end().is_err() {
+            return NodeHealth { unresponsive: Some(Unresponsive::Frozen), ..NodeHealth::default() };
+        }
+        let state = self.state(machine).await;
+        let is_control_plane = node.spec.role == Role::ControlPlane;
+        NodeHealth {
+            kubelet: state != KubernetesState::Paused && self.has_joined(machine).await.unwrap_or(false),
+            api_server: matches!(state, KubernetesState::Incomplete | KubernetesState::Complete),
+            holds_virtual_ip: is_control_plane && cluster.spec.primary().name == node.spec.name,
+            unresponsive: None,
+        }
     }
 
     async fn answers(&self, _: &Cluster, machine: &dyn Machine, _: Duration) -> Result<bool, BootstrapError> {
@@ -195,6 +234,7 @@ impl Bootstrapper for FakeBootstrapper {
             let others = others.iter().filter_map(|other| cluster.node(other.name()));
             others.for_each(|other| self.add_member(cluster, &other));
         }
+        self.make_data(machine).await?;
         let outcome = mark(machine, API).await?;
         call.end()?;
         Ok(outcome)
@@ -247,6 +287,7 @@ impl Bootstrapper for FakeBootstrapper {
         }
         if node.spec.role == Role::ControlPlane {
             self.add_member(cluster, node);
+            self.make_data(machine).await?;
             mark(machine, ADMIN).await?;
             mark(machine, SERVES).await?;
         }
@@ -277,22 +318,14 @@ impl Bootstrapper for FakeBootstrapper {
         }
         // The disk of one that is off cannot be reached.
         if let Some(machine) = machine.filter(|machine| machine.state().power == Power::On) {
-            for path in [ADMIN, SERVES, API, COMPLETE, JOINED] {
-                let removed = machine.guest().run(Cmd::new(["rm", "-f", path])).await;
-                removed.map_err(in_node("reset", machine))?;
-            }
+            reset(machine).await?;
         }
         Ok(call.end()?)
     }
 
     async fn members(&self, cluster: &Cluster, via: &dyn Machine) -> Result<Vec<Member>, BootstrapError> {
         let call = self.calls.begin("members".to_owned()).await?;
-        let mut members = self.etcd().get(cluster.name()).cloned().unwrap_or_default();
-        let via = via.name().as_ref();
-        for member in members.iter_mut().filter(|member| member.name != via) {
-            let is_heard = !self.is_cut_off(via) && !self.is_cut_off(&member.name);
-            (member.answers, member.up) = (member.answers && is_heard, member.up && is_heard);
-        }
+        let members = self.seen_by(cluster, via.name().as_ref());
         call.end()?;
         Ok(members)
     }
@@ -432,6 +465,6 @@ impl Bootstrapper for FakeBootstrapper {
     }
 }
 
-fn timed_out(what: &str) -> BootstrapError {
+pub(super) fn timed_out(what: &str) -> BootstrapError {
     BootstrapError::TimedOut { what: what.to_owned(), limit: Duration::ZERO, seen: Vec::new() }
 }

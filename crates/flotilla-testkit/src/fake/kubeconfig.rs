@@ -1,13 +1,17 @@
 //! A kubeconfig that is a map.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flotilla_core::KubeconfigError;
-use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigRemoval};
+use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
 use flotilla_spec::ClusterName;
 
 use super::Calls;
+
+/// Where it says that it is.
+const PATH: &str = "/home/.kube/config";
 
 #[derive(Debug, Default)]
 pub struct FakeKubeconfig {
@@ -82,6 +86,35 @@ impl Kubeconfig for FakeKubeconfig {
         self.readable()?;
         let file = self.file();
         Ok(file.known.get(name) == Some(access) && file.current.as_ref() == Some(name))
+    }
+
+    fn has_entry(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
+        self.readable()?;
+        Ok(self.file().known.get(name) == Some(access))
+    }
+
+    /// By the certificate authority, like the real one.
+    fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
+        self.readable()?;
+        Ok(self.file().known.get(name).is_some_and(|known| known.ca_pem == access.ca_pem))
+    }
+
+    fn refusal(&self, name: &ClusterName) -> Option<KubeconfigRefusal> {
+        let file = self.file();
+        let taken = || NameTaken { path: PATH.into(), what: "context", name: name.to_string() };
+        match () {
+            () if file.broken => Some(KubeconfigRefusal::Unusable("it is broken".into())),
+            () if file.taken.contains(name) => Some(taken().into()),
+            () => None,
+        }
+    }
+
+    fn path(&self, _: &ClusterName) -> PathBuf {
+        PATH.into()
+    }
+
+    fn own_path(&self, name: &ClusterName) -> PathBuf {
+        format!("/home/.flotilla/clusters/{name}/kubeconfig").into()
     }
 
     fn is_current(&self, name: &ClusterName) -> Result<bool, KubeconfigError> {

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigError, KubeconfigRemoval};
+use flotilla_core::{ApiAccess, Changed, Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval};
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::kubeconfig::{
     self, Entry, Identity, KubeconfigError as FileError, KubeconfigFile, Kubeconfigs, State,
@@ -27,32 +27,10 @@ impl PersonalKubeconfig {
         Self { settings: settings.clone(), store }
     }
 
-    /// The file in which the cluster is, or would be.
-    pub(crate) fn path(&self, name: &ClusterName) -> PathBuf {
-        self.files().path_of(name.as_ref()).to_owned()
-    }
-
-    /// The file of `flotilla kubectl`: it has this cluster and no other.
-    pub(crate) fn own_path(&self, name: &ClusterName) -> PathBuf {
-        self.store.folder(name).join("kubeconfig")
-    }
-
     /// What the person's files have of the cluster.
-    pub(crate) fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, KubeconfigError> {
+    fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, KubeconfigError> {
         let entry = entry(name, access);
         self.files().state(&entry, &self.known(&entry)).map_err(failed)
-    }
-
-    /// Whether they lead to the cluster, with the credentials of whichever control plane.
-    pub(crate) fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
-        let entry = entry(name, access);
-        self.files().leads_to(&entry, &self.known(&entry)).map_err(failed)
-    }
-
-    /// Why the cluster cannot be put into them: somebody else has its name there, or a file cannot be read.
-    pub(crate) fn refusal(&self, name: &ClusterName) -> Option<FileError> {
-        let known: Vec<_> = self.written(name).into_iter().collect();
-        self.files().taken(name.as_ref(), &known).unwrap_or_else(Some)
     }
 
     fn files(&self) -> Kubeconfigs {
@@ -91,6 +69,31 @@ impl Kubeconfig for PersonalKubeconfig {
         let same = State::Same { current: true };
         let own = self.own(name).state(&entry(name, access));
         Ok(own.is_ok_and(|own| own == same) && self.state(name, access)? == same)
+    }
+
+    fn has_entry(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
+        Ok(matches!(self.state(name, access)?, State::Same { .. }))
+    }
+
+    fn leads_to(&self, name: &ClusterName, access: &ApiAccess) -> Result<bool, KubeconfigError> {
+        let entry = entry(name, access);
+        self.files().leads_to(&entry, &self.known(&entry)).map_err(failed)
+    }
+
+    fn refusal(&self, name: &ClusterName) -> Option<KubeconfigRefusal> {
+        let known: Vec<_> = self.written(name).into_iter().collect();
+        self.files().taken(name.as_ref(), &known).unwrap_or_else(Some).map(|error| match error {
+            FileError::Taken(taken) => KubeconfigRefusal::Taken(taken),
+            error => KubeconfigRefusal::Unusable(Box::new(error)),
+        })
+    }
+
+    fn path(&self, name: &ClusterName) -> PathBuf {
+        self.files().path_of(name.as_ref()).to_owned()
+    }
+
+    fn own_path(&self, name: &ClusterName) -> PathBuf {
+        self.store.folder(name).join("kubeconfig")
     }
 
     fn is_current(&self, name: &ClusterName) -> Result<bool, KubeconfigError> {

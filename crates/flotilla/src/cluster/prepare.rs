@@ -4,8 +4,8 @@
 use flotilla_bundle::{BundleError, BundleStore, Hold};
 use flotilla_core::{Cluster, Code, Event, Explain};
 use flotilla_core::{Finding, Prospect, Refusal, Severity};
+use flotilla_core::{KubeconfigRefusal, NameTaken};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::kubeconfig::KubeconfigError;
 use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
@@ -149,7 +149,8 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
 /// Why a new cluster cannot have its name: somebody else has it in the person's kubeconfig. That a file cannot be read is
 /// no reason.
 pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
-    let KubeconfigError::Taken { path, what, name } = cx.kubeconfig().refusal(&cx.name)? else { return None };
+    let KubeconfigRefusal::Taken(taken) = cx.kubeconfig().refusal(&cx.name)? else { return None };
+    let NameTaken { path, what, name } = taken;
     let file = path.display();
     Some(SpecError::Unmet {
         requirement: Requirement { node: None, key: "name", item: None },

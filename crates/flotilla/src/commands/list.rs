@@ -2,7 +2,6 @@
 
 mod profile;
 
-use flotilla_core::Kubeconfig;
 use flotilla_core::Power;
 use flotilla_core::explain::one_line;
 use flotilla_core::{Cluster, Explain};

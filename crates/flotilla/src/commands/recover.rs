@@ -4,9 +4,8 @@ mod disks;
 mod survivors;
 
 use flotilla_core::explain::profile_flag;
-use flotilla_core::{Cluster, Event};
+use flotilla_core::{Cluster, Event, Snapshot, Source};
 use flotilla_engine::quorum::Quorum;
-use flotilla_kubeadm::etcd::{Snapshot, Source};
 use flotilla_ops::OpError;
 use flotilla_spec::{NodeSpec, WantedPower};
 use serde_json::json;
@@ -21,7 +20,7 @@ use survivors::Survivors;
 
 pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     cx.cluster()?;
-    let file = args.from.as_ref().map(|path| source::open(path, args.force)).transpose()?;
+    let file = args.from.as_ref().map(|path| source::open(cx, path, args.force)).transpose()?;
     // Held while a person thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla recover", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
@@ -37,12 +36,12 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     if joined.is_empty() {
         return Err(EtcdError::NoSurvivor { cluster: cx.name.clone() }.into());
     }
-    let mut survivors = Survivors::ask(cx, joined);
+    let mut survivors = Survivors::ask(cx, &cluster, joined);
     if !args.force && !survivors.have_quorum() {
         // At once: it is a start that they have to be waited for with.
         refuse_majority_with_data(cx, &cluster, &survivors)?;
     }
-    survivors.wait(cx)?;
+    survivors.wait(cx, &cluster)?;
     let seen = seen(cx, &cluster, &survivors, file.is_some())?;
     let (name, done, kept) = match seen.course() {
         Course::Refuse(quorum) => {

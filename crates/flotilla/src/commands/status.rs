@@ -4,17 +4,13 @@ mod about;
 mod etcd;
 mod shape;
 
-use std::time::Duration;
-
-use flotilla_core::cluster::API_PORT;
 use flotilla_core::explain::one_line;
 use flotilla_core::explain::profile_flag;
-use flotilla_core::{ApiAccess, Cmd, GuestError, KubernetesState, Machine, Power};
+use flotilla_core::{ApiAccess, KubernetesState, Machine, Power, Unresponsive};
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::kubeconfig::State;
 use flotilla_ops::OpError;
-use flotilla_spec::{Role, WantedPower};
+use flotilla_spec::{NodeName, Role, WantedPower};
 use jiff::Timestamp;
 
 use crate::args::{LayoutArg, StatusArgs};
@@ -23,9 +19,6 @@ use crate::screen::fill_in;
 
 use about::About;
 use shape::{ClusterStatus, NodeStatus};
-
-/// How long anything may take that is asked in a node.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads, never waits for a lock, changes nothing.
 pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, OpError> {
@@ -102,32 +95,24 @@ fn status_of(
     let Some(machine) = machine else { return Ok(status) };
     status.host = "Running";
     status.pid = machine.pid();
-    let kubelet = Cmd::new(["systemctl", "is-active", "kubelet"]).within(LIMIT);
+    let health = cx.wait(engine.bootstrapper.health(cluster, node, machine));
+    warn_of_silence(cx, &node.spec.name, health.unresponsive);
+    status.kubelet = if health.kubelet { "Running" } else { "Stopped" };
     if !is_control_plane {
-        let kubelet = cx.wait(machine.guest().run(kubelet));
-        warn_of_silence(cx, kubelet.as_ref().err());
-        status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
         return Ok(status);
     }
-    let address = cluster.virtual_ip().to_string();
-    let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]).within(LIMIT);
-    let (state, serves, kubelet, access, held) = cx.wait(async {
+    let (state, access) = cx.wait(async {
         tokio::join!(
             engine.bootstrapper.observe(cluster, node, machine),
-            machine.guest().run(own_api()),
-            machine.guest().run(kubelet),
             engine.bootstrapper.access(cluster, machine),
-            machine.guest().run(holds),
         )
     });
-    warn_of_silence(cx, kubelet.as_ref().err());
-    status.virtual_ip = held.is_ok_and(|held| !held.text().is_empty());
-    status.kubelet = if kubelet.is_ok() { "Running" } else { "Stopped" };
+    status.virtual_ip = health.holds_virtual_ip;
     status.api_server = match state {
         KubernetesState::Unreachable => "Stopped",
         KubernetesState::Paused => "Paused",
         // Where there are several it is another one that may have answered.
-        _ if serves.is_err() && cluster.spec.control_planes().count() > 1 => "Stopped",
+        _ if !health.api_server && cluster.spec.control_planes().count() > 1 => "Stopped",
         KubernetesState::Incomplete | KubernetesState::Complete => "Running",
     };
     let is_configured = match access? {
@@ -144,7 +129,7 @@ fn is_configured(cx: &Cx, cluster: &Cluster, access: &ApiAccess) -> bool {
     if cluster.spec.control_planes().count() > 1 {
         return cx.kubeconfig().leads_to(name, access).unwrap_or(false);
     }
-    cx.kubeconfig().state(name, access).is_ok_and(|state| matches!(state, State::Same { .. }))
+    cx.kubeconfig().has_entry(name, access).unwrap_or(false)
 }
 
 /// Says why, and what helps.
@@ -160,24 +145,16 @@ fn warn_of_kubeconfig(cx: &Cx) {
     cx.screen.warning(&text, cure);
 }
 
-/// Asks a control plane's own API server whether it lives, as keepalived does.
-fn own_api() -> Cmd {
-    let url = format!("https://127.0.0.1:{API_PORT}/livez");
-    Cmd::new(["curl", "--silent", "--fail", "--insecure", "--max-time", "2", "--output", "/dev/null", &url])
-        .within(LIMIT)
-}
-
 /// Says of a node that its processes are frozen or stuck, which its services alone do not tell.
-fn warn_of_silence(cx: &Cx, error: Option<&GuestError>) {
-    if let Some(node) = error.and_then(GuestError::unresponsive) {
-        let what = match error {
-            Some(GuestError::Frozen { .. }) => format!("node {node} is frozen"),
-            _ => format!("node {node} does not answer"),
-        };
-        let flag = profile_flag(&cx.name);
-        let hint = format!(
-            "`flotilla start{flag}` thaws it; restart it with `flotilla node stop{flag} {node}` and `flotilla node start{flag} {node}`"
-        );
-        cx.screen.warning(&what, &hint);
-    }
+fn warn_of_silence(cx: &Cx, node: &NodeName, why: Option<Unresponsive>) {
+    let what = match why {
+        None => return,
+        Some(Unresponsive::Frozen) => format!("node {node} is frozen"),
+        Some(Unresponsive::Silent) => format!("node {node} does not answer"),
+    };
+    let flag = profile_flag(&cx.name);
+    let hint = format!(
+        "`flotilla start{flag}` thaws it; restart it with `flotilla node stop{flag} {node}` and `flotilla node start{flag} {node}`"
+    );
+    cx.screen.warning(&what, &hint);
 }

@@ -1,7 +1,7 @@
 //! `flotilla update-context`
 
+use flotilla_core::ApiAccess;
 use flotilla_core::Cluster;
-use flotilla_core::{ApiAccess, Kubeconfig};
 use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
 use serde_json::json;

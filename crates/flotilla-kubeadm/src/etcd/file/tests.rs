@@ -59,41 +59,41 @@ fn file_of(bytes: &[u8]) -> File {
 
 /// A snapshot of the cluster whose authority is [`OWN`].
 pub(crate) fn own_snapshot() -> SnapshotFile {
-    SnapshotFile::check(file_of(&with_checksum(database(&[root_ca(300, OWN)])))).unwrap()
+    check(file_of(&with_checksum(database(&[root_ca(300, OWN)])))).unwrap()
 }
 
-fn origin(contents: &[Vec<u8>]) -> Origin {
-    let file = SnapshotFile::check(file_of(&with_checksum(database(contents)))).unwrap();
-    assert!(file.has_checksum());
-    file.origin(OWN.as_bytes())
+fn origin(contents: &[Vec<u8>]) -> SnapshotOrigin {
+    let file = check(file_of(&with_checksum(database(contents)))).unwrap();
+    assert!(file.has_checksum);
+    super::origin(&file, OWN.as_bytes())
 }
 
 #[test]
 fn a_snapshot_proves_of_which_cluster_it_is() {
-    assert_eq!(origin(&[root_ca(300, OWN)]), Origin::ThisCluster);
-    assert_eq!(origin(&[root_ca(300, OTHER)]), Origin::AnotherCluster);
-    assert_eq!(origin(&[cluster_info(300, OWN)]), Origin::ThisCluster);
-    assert_eq!(origin(&[cluster_info(300, OTHER)]), Origin::AnotherCluster);
-    assert_eq!(origin(&[]), Origin::Unknown);
+    assert_eq!(origin(&[root_ca(300, OWN)]), SnapshotOrigin::ThisCluster);
+    assert_eq!(origin(&[root_ca(300, OTHER)]), SnapshotOrigin::AnotherCluster);
+    assert_eq!(origin(&[cluster_info(300, OWN)]), SnapshotOrigin::ThisCluster);
+    assert_eq!(origin(&[cluster_info(300, OTHER)]), SnapshotOrigin::AnotherCluster);
+    assert_eq!(origin(&[]), SnapshotOrigin::Unknown);
 }
 
 #[test]
 fn another_clusters_authority_elsewhere_in_it_proves_nothing() {
     let of_a_person = key_value(b"/registry/configmaps/default/clusters", 400, OWN.as_bytes());
-    assert_eq!(origin(std::slice::from_ref(&of_a_person)), Origin::Unknown);
-    assert_eq!(origin(&[of_a_person, root_ca(300, OTHER)]), Origin::AnotherCluster);
+    assert_eq!(origin(std::slice::from_ref(&of_a_person)), SnapshotOrigin::Unknown);
+    assert_eq!(origin(&[of_a_person, root_ca(300, OTHER)]), SnapshotOrigin::AnotherCluster);
     let longer = [ROOT_CA, b"-copy"].concat();
-    assert_eq!(origin(&[key_value(&longer, 400, OWN.as_bytes())]), Origin::Unknown);
+    assert_eq!(origin(&[key_value(&longer, 400, OWN.as_bytes())]), SnapshotOrigin::Unknown);
 }
 
 #[test]
 fn of_several_revisions_the_newest_counts() {
     // A snapshot of another cluster was restored by force, and its authority replaced.
-    assert_eq!(origin(&[root_ca(100_000, OWN), root_ca(300, OTHER)]), Origin::ThisCluster);
-    assert_eq!(origin(&[root_ca(300, OWN), root_ca(100_000, OTHER)]), Origin::AnotherCluster);
-    assert_eq!(origin(&[root_ca(300, OWN), cluster_info(100_000, OTHER)]), Origin::ThisCluster);
+    assert_eq!(origin(&[root_ca(100_000, OWN), root_ca(300, OTHER)]), SnapshotOrigin::ThisCluster);
+    assert_eq!(origin(&[root_ca(300, OWN), root_ca(100_000, OTHER)]), SnapshotOrigin::AnotherCluster);
+    assert_eq!(origin(&[root_ca(300, OWN), cluster_info(100_000, OTHER)]), SnapshotOrigin::ThisCluster);
     // The deletion of a key has no value.
-    assert_eq!(origin(&[root_ca(300, OWN), key_value(ROOT_CA, 400, b"")]), Origin::ThisCluster);
+    assert_eq!(origin(&[root_ca(300, OWN), key_value(ROOT_CA, 400, b"")]), SnapshotOrigin::ThisCluster);
 }
 
 #[test]
@@ -101,7 +101,11 @@ fn an_object_is_found_wherever_the_reading_stops() {
     for before in [CHUNK - REACH, CHUNK, 2 * CHUNK] {
         for shift in [0, 10, 60, 200] {
             let filler = vec![1; before - 2 * PAGE - 100 - shift];
-            assert_eq!(origin(&[filler, root_ca(300, OWN)]), Origin::ThisCluster, "{before} - {shift}");
+            assert_eq!(
+                origin(&[filler, root_ca(300, OWN)]),
+                SnapshotOrigin::ThisCluster,
+                "{before} - {shift}"
+            );
         }
     }
 }
@@ -109,28 +113,20 @@ fn an_object_is_found_wherever_the_reading_stops() {
 #[test]
 fn what_is_no_snapshot_is_refused() {
     for text in [&b""[..], b"root:x:0:0:root:/root:/bin/bash\n", &[0; 4096], &MARK] {
-        let refused = SnapshotFile::check(file_of(text));
-        assert!(matches!(refused, Err(FileError::NotSnapshot)), "{refused:?}");
+        let refused = check(file_of(text));
+        assert!(matches!(refused, Err(SnapshotError::NotSnapshot)), "{refused:?}");
     }
-    let folder = SnapshotFile::check(File::open("/").unwrap());
-    assert!(matches!(folder, Err(FileError::NotSnapshot)), "{folder:?}");
-    let endless = SnapshotFile::check(File::open("/dev/zero").unwrap());
-    assert!(matches!(endless, Err(FileError::NotSnapshot)), "{endless:?}");
+    let folder = check(File::open("/").unwrap());
+    assert!(matches!(folder, Err(SnapshotError::NotSnapshot)), "{folder:?}");
+    let endless = check(File::open("/dev/zero").unwrap());
+    assert!(matches!(endless, Err(SnapshotError::NotSnapshot)), "{endless:?}");
 }
 
 #[test]
 fn the_database_of_a_member_is_one_without_a_checksum() {
-    let file = SnapshotFile::check(file_of(&database(&[root_ca(300, OWN)]))).unwrap();
-    assert!(!file.has_checksum());
-    assert_eq!(file.origin(OWN.as_bytes()), Origin::ThisCluster);
-}
-
-#[test]
-fn it_is_read_from_its_beginning_afterwards() {
-    let bytes = with_checksum(database(&[]));
-    let mut again = Vec::new();
-    SnapshotFile::check(file_of(&bytes)).unwrap().into_file().unwrap().read_to_end(&mut again).unwrap();
-    assert_eq!(again, bytes);
+    let file = check(file_of(&database(&[root_ca(300, OWN)]))).unwrap();
+    assert!(!file.has_checksum);
+    assert_eq!(super::origin(&file, OWN.as_bytes()), SnapshotOrigin::ThisCluster);
 }
 
 proptest! {
@@ -142,17 +138,17 @@ proptest! {
         let at = place.index(whole.len());
         let mut flipped = whole.clone();
         flipped[at] ^= 1u8 << bit;
-        prop_assert!(SnapshotFile::check(file_of(&flipped)).is_err());
-        match SnapshotFile::check(file_of(&whole[..at])) {
+        prop_assert!(check(file_of(&flipped)).is_err());
+        match check(file_of(&whole[..at])) {
             Err(_) => {}
             // Whole sectors: it passes for a database, which needs --force.
-            Ok(file) => prop_assert!(!file.has_checksum() && at % 512 == 0),
+            Ok(file) => prop_assert!(!file.has_checksum && at % 512 == 0),
         }
     }
 
     #[test]
     fn nothing_in_a_file_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), revision in 0..9usize) {
         let mangled = [ROOT_CA, &[0x10, 2, 0x18], &varint_of(revision), &bytes].concat();
-        prop_assert!(SnapshotFile::check(file_of(&database(&[mangled]))).is_ok());
+        prop_assert!(check(file_of(&database(&[mangled]))).is_ok());
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use flotilla_core::SnapshotError;
 use flotilla_core::explain::{Code, Explain, profile_flag};
 use flotilla_engine::quorum::Quorum;
-use flotilla_kubeadm::etcd::FileError;
 use flotilla_spec::ClusterName;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(crate) enum EtcdError {
     #[error("{} of {total} control planes of cluster {cluster} have their data: {}", with_data.len(), with_data.join(", "))]
     HasData { cluster: ClusterName, with_data: Vec<String>, total: usize },
     #[error("cannot restore {}", file.display())]
-    BadSnapshot { file: PathBuf, source: FileError },
+    BadSnapshot { file: PathBuf, source: SnapshotError },
     #[error("{} has no checksum: whether it is damaged cannot be told", file.display())]
     NoChecksum { file: PathBuf },
     #[error("{} is a snapshot of another cluster than {cluster}", file.display())]
@@ -37,7 +37,7 @@ impl Explain for EtcdError {
             Self::HasMajority { .. } => ("GUEST_HAS_MAJORITY", 81),
             Self::NoSurvivor { .. } => ("GUEST_NO_SURVIVOR", 85),
             Self::HasData { .. } => ("GUEST_HAS_DATA", 81),
-            Self::BadSnapshot { source: FileError::Io(_), .. } => ("HOST_IO", 30),
+            Self::BadSnapshot { source: SnapshotError::Io(_), .. } => ("HOST_IO", 30),
             Self::BadSnapshot { .. } | Self::NoChecksum { .. } => ("HOST_BAD_SNAPSHOT", 38),
             Self::Foreign { .. } | Self::UnknownOrigin { .. } => ("GUEST_FOREIGN_SNAPSHOT", 81),
         };
@@ -73,7 +73,7 @@ impl Explain for EtcdError {
                     "--force recovers from one of them and moves the data of the others aside".into(),
                 ]
             }
-            Self::BadSnapshot { source: FileError::Io(_), .. } => Vec::new(),
+            Self::BadSnapshot { source: SnapshotError::Io(_), .. } => Vec::new(),
             Self::BadSnapshot { .. } => {
                 vec!["`flotilla etcd snapshot save FILE` writes a snapshot (nothing was changed)".into()]
             }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use flotilla_core::Cluster;
 use flotilla_core::event::{Event, Outcome, Step};
-use flotilla_core::{Cmd, DriverError, GuestError, Machine, Membership, Power};
+use flotilla_core::{Cluster, Snapshot, Source};
+use flotilla_core::{Machine, Membership, Power};
 use flotilla_engine::EngineError;
 use flotilla_engine::store::Renewal;
-use flotilla_kubeadm::etcd::{self, Snapshot, Source};
 use flotilla_ops::OpError;
 use flotilla_spec::{NodeName, NodeSpec, WantedPower};
 use serde_json::{Value, json};
@@ -80,15 +79,10 @@ pub(crate) fn progress(cx: &Cx, member: &ControlPlane) -> Result<Progress, OpErr
     })
 }
 
-/// What etcd's data is known by: the folder, of which there is another one as soon as etcd has begun anew.
-/// Empty where there is none; a node that does not answer is an error, and not a sign of anything.
+/// What tells etcd's data from what replaces it.
 fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, OpError> {
-    let stat = Cmd::new(["stat", "--format=%i", "/var/lib/etcd/member"]);
-    match cx.wait(member.machine.guest().run(stat)) {
-        Ok(inode) => Ok(inode.text().trim().to_owned()),
-        Err(GuestError::Failed { .. }) => Ok(String::new()),
-        Err(error) => Err(EngineError::from(DriverError::Guest(error)).into()),
-    }
+    let id = cx.wait(cx.engine().bootstrapper.data_id(member.machine.as_ref()));
+    Ok(id.map_err(EngineError::from)?)
 }
 
 /// Lets etcd begin anew in `member`, which is the primary control plane from then on. No other one of those that are
@@ -113,7 +107,9 @@ pub(crate) fn renew(
     }
     let title = format!("beginning etcd anew in node {name}");
     let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
-    let restored = cx.restore(cluster, &member.node, member.machine.as_ref(), &others, source);
+    let bootstrapper = cx.engine().bootstrapper;
+    let machine = member.machine.as_ref();
+    let restored = cx.wait(bootstrapper.restore(cluster, &member.node, machine, &others, source));
     if restored.is_err() {
         Kept::find(cx, there).warn(cx);
         // Else it would be taken for one that had begun, as soon as the node has other data for another reason.
@@ -121,7 +117,7 @@ pub(crate) fn renew(
             cx.store.remove_renewal(&cx.name)?;
         }
     }
-    let restored = restored?;
+    let restored = restored.map_err(EngineError::from)?;
     step.done(Outcome::Done);
     let kept = Kept::find(cx, there);
     rest(cx, cluster, member)?;
@@ -135,7 +131,10 @@ pub(crate) fn finish(
     member: &ControlPlane,
     there: &[ControlPlane],
 ) -> Result<Kept, OpError> {
-    cx.finish_restore(cluster, member.machine.as_ref(), &others(member, there))?;
+    let bootstrapper = cx.engine().bootstrapper;
+    let others = others(member, there);
+    let finished = cx.wait(bootstrapper.finish_restore(cluster, member.machine.as_ref(), &others));
+    finished.map_err(EngineError::from)?;
     let kept = Kept::find(cx, there);
     rest(cx, cluster, member)?;
     Ok(kept)
@@ -163,7 +162,7 @@ impl Kept {
     /// All copies in these control planes. One that cannot be asked is left out: nothing depends on it.
     pub(crate) fn find(cx: &Cx, there: &[ControlPlane]) -> Self {
         let copies = there.iter().flat_map(|one| {
-            let found = cx.wait(etcd::copies(one.machine.as_ref())).unwrap_or_default();
+            let found = cx.wait(cx.engine().bootstrapper.copies(one.machine.as_ref())).unwrap_or_default();
             found.into_iter().map(|path| (one.node.spec.name.clone(), path))
         });
         Self(copies.collect())

@@ -5,10 +5,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use flotilla_core::Cluster;
 use flotilla_core::event::{Outcome, Step};
+use flotilla_core::{Cluster, Snapshot, Source};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::etcd::{self, Snapshot, Source};
 use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
@@ -24,13 +23,14 @@ pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     cx.handle_signals()?;
     // Of the most that is agreed on, if one of them should lag behind.
     let vias = super::members_that_are_on(cx, &cluster)?;
-    let status = status::Status::ask(cx, &vias)?;
+    let status = status::Status::ask(cx, &cluster, &vias)?;
     let via = vias.iter().rev().max_by_key(|via| status.agreed(via));
     let via = via.expect("one of them answered");
     let title = format!("saving what node {} has", via.node.spec.name);
     let step = Step::start(cx.screen.reporter(), "snapshot", title, None);
     let snapshot = written(args, |file| {
-        Ok(cx.wait(etcd::save_snapshot(via.machine.as_ref(), file)).map_err(EngineError::from)?)
+        let saved = cx.wait(cx.engine().bootstrapper.save_snapshot(via.machine.as_ref(), file));
+        Ok(saved.map_err(EngineError::from)?)
     })?;
     step.done(Outcome::Done);
     cx.screen.result(&of_file(cx, &args.file, &snapshot), || {
@@ -74,7 +74,7 @@ fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, OpE
 
 pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError> {
     cx.cluster()?;
-    let file = source::open(&args.file, args.force)?;
+    let file = source::open(cx, &args.file, args.force)?;
     // Held while a person thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla etcd snapshot restore", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;

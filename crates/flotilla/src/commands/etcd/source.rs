@@ -3,21 +3,20 @@
 use std::fs::File;
 use std::path::Path;
 
-use flotilla_core::{Cluster, Event};
+use flotilla_core::{Cluster, Event, SnapshotFile, SnapshotOrigin};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::etcd::{self, Origin, SnapshotFile};
 use flotilla_ops::OpError;
 
 use super::EtcdError;
 use crate::cluster::Cx;
 
 /// Opens and checks the file. Nothing else is touched.
-pub(crate) fn open(path: &Path, force: bool) -> Result<SnapshotFile, OpError> {
+pub(crate) fn open(cx: &Cx, path: &Path, force: bool) -> Result<SnapshotFile, OpError> {
     let file = File::open(path);
     let file = file.map_err(|source| EngineError::Io { action: "read", path: path.to_owned(), source })?;
-    let checked = SnapshotFile::check(file);
+    let checked = cx.engine().bootstrapper.check_snapshot(file);
     let snapshot = checked.map_err(|source| EtcdError::BadSnapshot { file: path.to_owned(), source })?;
-    if !snapshot.has_checksum() && !force {
+    if !snapshot.has_checksum && !force {
         return Err(EtcdError::NoChecksum { file: path.to_owned() }.into());
     }
     Ok(snapshot)
@@ -32,13 +31,13 @@ pub(crate) fn require_own(
     force: bool,
 ) -> Result<(), OpError> {
     let (name, file) = (cx.name.clone(), path.to_owned());
-    let Some(authority) = authority(cx, cluster)? else {
+    let Some(origin) = origin(cx, cluster, snapshot)? else {
         return Err(EtcdError::NoSurvivor { cluster: name }.into());
     };
-    let error = match snapshot.origin(&authority) {
-        Origin::ThisCluster => return Ok(()),
-        Origin::AnotherCluster => EtcdError::Foreign { cluster: name, file },
-        Origin::Unknown => EtcdError::UnknownOrigin { cluster: name, file },
+    let error = match origin {
+        SnapshotOrigin::ThisCluster => return Ok(()),
+        SnapshotOrigin::AnotherCluster => EtcdError::Foreign { cluster: name, file },
+        SnapshotOrigin::Unknown => EtcdError::UnknownOrigin { cluster: name, file },
     };
     if !force {
         return Err(error.into());
@@ -48,13 +47,19 @@ pub(crate) fn require_own(
     Ok(())
 }
 
-/// That of the first control plane that has one.
-fn authority(cx: &Cx, cluster: &Cluster) -> Result<Option<Vec<u8>>, EngineError> {
+/// As the first control plane says that has an authority.
+fn origin(
+    cx: &Cx,
+    cluster: &Cluster,
+    snapshot: &SnapshotFile,
+) -> Result<Option<SnapshotOrigin>, EngineError> {
+    let engine = cx.engine();
     cx.wait(async {
-        let machines = cx.engine().machines(&cx.name).await?;
+        let machines = engine.machines(&cx.name).await?;
         for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
-            if let Some(authority) = etcd::authority(machine.as_ref()).await? {
-                return Ok(Some(authority));
+            let origin = engine.bootstrapper.snapshot_origin(snapshot, machine.as_ref()).await?;
+            if origin.is_some() {
+                return Ok(origin);
             }
         }
         Ok(None)

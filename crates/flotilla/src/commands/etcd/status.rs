@@ -1,11 +1,10 @@
 //! `flotilla etcd status`
 
 use flotilla_core::Cluster;
-use flotilla_core::Member;
 use flotilla_core::explain::profile_flag;
+use flotilla_core::{Member, MemberStatus};
 use flotilla_engine::EngineError;
 use flotilla_engine::quorum::{self, Quorum};
-use flotilla_kubeadm::etcd::{self, MemberStatus};
 use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ const UNWELL: u8 = 2;
 
 pub(super) fn run(cx: &Cx) -> Result<u8, OpError> {
     let cluster = cx.cluster()?;
-    let mut status = Status::ask(cx, &super::members_that_are_on(cx, &cluster)?)?;
+    let mut status = Status::ask(cx, &cluster, &super::members_that_are_on(cx, &cluster)?)?;
     // As all other lists have them; whom the cluster does not know comes last.
     let place = |status: &MemberStatus| {
         cluster.nodes().position(|node| status.member.is_of(&node)).unwrap_or(usize::MAX)
@@ -37,8 +36,10 @@ pub(crate) struct Status(Vec<MemberStatus>);
 
 impl Status {
     /// Asked of these: see [`quorum::ask`].
-    pub(crate) fn ask(cx: &Cx, vias: &[ControlPlane]) -> Result<Self, OpError> {
-        let asked = vias.iter().map(async |via| etcd::status(via.machine.as_ref()).await.map(Self));
+    pub(crate) fn ask(cx: &Cx, cluster: &Cluster, vias: &[ControlPlane]) -> Result<Self, OpError> {
+        let etcd = cx.engine().bootstrapper;
+        let asked =
+            vias.iter().map(async |via| etcd.member_status(cluster, via.machine.as_ref()).await.map(Self));
         let none = || cx.store.no_cluster(&cx.name);
         let failed = |failure: Option<_>| OpError::from(failure.map_or_else(none, EngineError::from));
         cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)

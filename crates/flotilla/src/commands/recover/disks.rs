@@ -3,7 +3,6 @@
 use flotilla_core::Member;
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::etcd;
 use flotilla_ops::OpError;
 use flotilla_spec::{Role, WantedPower};
 
@@ -25,7 +24,7 @@ impl Disks {
             let mut facts = Vec::new();
             for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
                 let has_data = match machines.get(&node.spec.name) {
-                    Some(machine) => etcd::has_data(machine.as_ref()).await?,
+                    Some(machine) => cx.engine().bootstrapper.has_data(machine.as_ref()).await?,
                     None => false,
                 };
                 facts.push((node, has_data));

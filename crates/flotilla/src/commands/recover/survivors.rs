@@ -1,8 +1,9 @@
 //! The control planes that have data and keys, and which of them knows most.
 
+use flotilla_core::Cluster;
+use flotilla_core::bootstrap::FIRST_ANSWER;
 use flotilla_core::event::{Event, Outcome, Step};
 use flotilla_engine::EngineError;
-use flotilla_kubeadm::{FIRST_ANSWER, etcd};
 use flotilla_linux::poll;
 use flotilla_ops::OpError;
 use futures::future::join_all;
@@ -34,14 +35,14 @@ struct Known {
 
 impl Survivors {
     /// Asks each of them once.
-    pub(super) fn ask(cx: &Cx, joined: Vec<ControlPlane>) -> Self {
+    pub(super) fn ask(cx: &Cx, cluster: &Cluster, joined: Vec<ControlPlane>) -> Self {
         let all = joined.into_iter().map(|control_plane| Survivor {
             control_plane,
             answered: false,
             known: Known::default(),
         });
         let mut survivors = Self { all: all.collect(), view: None };
-        survivors.look(cx);
+        survivors.look(cx, cluster);
         survivors
     }
 
@@ -51,11 +52,11 @@ impl Survivors {
 
     /// Asks them until a majority or all of them have answered, for as long as a first start may take: on a slow host
     /// members that are intact are silent for minutes.
-    pub(super) fn wait(&mut self, cx: &Cx) -> Result<(), OpError> {
+    pub(super) fn wait(&mut self, cx: &Cx, cluster: &Cluster) -> Result<(), OpError> {
         let title = "waiting for the members of etcd";
         let step = Step::start(cx.screen.reporter(), "members", title, None);
         let ask = || {
-            self.look(cx);
+            self.look(cx, cluster);
             let all = self.all.iter().all(|one| one.answered);
             if self.have_quorum() || all || cx.cancel.is_cancelled() { Ok(()) } else { Err(()) }
         };
@@ -67,8 +68,10 @@ impl Survivors {
         Ok(())
     }
 
-    fn look(&mut self, cx: &Cx) {
-        let asked = self.all.iter().map(|one| etcd::status(one.control_plane.machine.as_ref()));
+    fn look(&mut self, cx: &Cx, cluster: &Cluster) {
+        let etcd = cx.engine().bootstrapper;
+        let asked =
+            self.all.iter().map(|one| etcd.member_status(cluster, one.control_plane.machine.as_ref()));
         let answers = cx.wait(join_all(asked));
         for (one, answer) in self.all.iter_mut().zip(&answers) {
             let node = &one.control_plane.node;
@@ -83,9 +86,10 @@ impl Survivors {
 
     /// Stops those whose etcd does not answer, and reads their databases from the disk.
     pub(super) fn examine_silent(&mut self, cx: &Cx) {
+        let etcd = cx.engine().bootstrapper;
         for one in self.all.iter_mut().filter(|one| !one.answered) {
             let name = &one.control_plane.node.spec.name;
-            let text = match cx.wait(etcd::stop_and_examine(one.control_plane.machine.as_ref())) {
+            let text = match cx.wait(etcd.stop_and_examine(one.control_plane.machine.as_ref())) {
                 Ok(found) => {
                     one.known.revision = Some(found.revision);
                     format!(

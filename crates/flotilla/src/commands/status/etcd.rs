@@ -49,7 +49,7 @@ impl EtcdStatus {
 pub(super) fn status_of(cx: &Cx, cluster: &Cluster) -> Option<EtcdStatus> {
     let mut vias = control_planes(cx, cluster).ok()?;
     vias.retain(|via| via.joined);
-    let status = Status::ask(cx, &vias).ok()?;
+    let status = Status::ask(cx, cluster, &vias).ok()?;
     Some(EtcdStatus::of(status.quorum(), status.alarms(cluster)))
 }
 
