@@ -35,16 +35,15 @@ pub(crate) struct Cx<'a> {
     pub(crate) screen: &'a Screen,
     pub(crate) store: ClusterStore,
     pub(crate) cancel: Cancel,
-    wiring: Wiring,
+    wiring: &'a Wiring,
     runtime: Runtime,
 }
 
 impl<'a> Cx<'a> {
     /// Checks the name; touches nothing.
-    pub(crate) fn new(profile: &str, screen: &'a Screen) -> Result<Self, OpError> {
+    pub(crate) fn new(profile: &str, screen: &'a Screen, wiring: &'a Wiring) -> Result<Self, OpError> {
         let name: ClusterName = profile.parse()?;
         screen.is_about(&name);
-        let wiring = Wiring::real(screen.settings())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -68,7 +67,7 @@ impl<'a> Cx<'a> {
     }
 
     pub(crate) fn kubeconfig(&self) -> &dyn Kubeconfig {
-        &self.wiring.kubeconfig
+        self.wiring.kubeconfig.as_ref()
     }
 
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
@@ -136,6 +135,9 @@ impl<'a> Cx<'a> {
 
     /// From here on Ctrl-C ends what runs, in an orderly way.
     pub(crate) fn handle_signals(&self) -> Result<(), OpError> {
+        if !self.wiring.cancels_on_signals {
+            return Ok(());
+        }
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
     }

@@ -32,16 +32,17 @@ use flotilla_spec::SpecError;
 use crate::args::{Cli, Command, GetCommand, ProfileCommand};
 use crate::cluster::Cx;
 use crate::screen::Screen;
+use crate::wiring::Wiring;
 
 /// Gives the exit status of a command that went well: nearly always 0.
-pub(crate) fn run(cli: Cli, screen: &Screen) -> Result<u8, OpError> {
+pub(crate) fn run(cli: Cli, screen: &Screen, wiring: &Wiring) -> Result<u8, OpError> {
     let done = |()| 0;
     let profile = cli.profile.as_deref();
-    let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen);
+    let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen, wiring);
     match cli.command {
-        Command::Start(args) => start::run(profile, &args, screen).map(done),
-        Command::Apply(args) => apply::run(profile, &args, screen).map(done),
-        Command::Diff(args) => diff::run(profile, &args, screen),
+        Command::Start(args) => start::run(profile, &args, screen, wiring).map(done),
+        Command::Apply(args) => apply::run(profile, &args, screen, wiring).map(done),
+        Command::Diff(args) => diff::run(profile, &args, screen, wiring),
         Command::Export => export::run(&cx()?).map(done),
         Command::Schema => {
             schema::run(screen);

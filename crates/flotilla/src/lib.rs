@@ -1,6 +1,6 @@
 //! The command line: arguments → settings → command → screen.
 //!
-//! [`run`] does what the program does, so that tests can do the same with settings and streams of their own.
+//! [`run`] does what the program does, so that tests can do the same with settings, streams and a world of their own.
 
 mod args;
 mod cluster;
@@ -18,6 +18,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use flotilla_core::Code;
+use flotilla_ops::OpError;
 
 use crate::args::Cli;
 use crate::screen::Screen;
@@ -25,9 +26,16 @@ use crate::screen::Screen;
 pub use completion::answer_shell;
 pub use screen::{Captured, Console};
 pub use settings::Settings;
+pub use wiring::Wiring;
 
-/// Runs one command and gives the program's exit status. `arguments` begin with the program's own name.
-pub fn run(arguments: &[OsString], mut settings: Settings, console: &Console) -> u8 {
+/// Runs one command and gives the program's exit status. `arguments` begin with the program's own name; `wire` is
+/// [`Wiring::real`], or gives fakes.
+pub fn run(
+    arguments: &[OsString],
+    mut settings: Settings,
+    console: &Console,
+    wire: impl FnOnce(&Settings) -> Result<Wiring, OpError>,
+) -> u8 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, args::wants_json(arguments), console),
@@ -40,7 +48,9 @@ pub fn run(arguments: &[OsString], mut settings: Settings, console: &Console) ->
     // Before, for a command that was killed, and after, for this one.
     settings.share_home();
     let screen = Screen::new(cli.output(), &settings, console);
-    let done = commands::run(cli, &screen).and_then(|status| screen.finish().map(|()| status));
+    let done = wire(&settings)
+        .and_then(|wiring| commands::run(cli, &screen, &wiring))
+        .and_then(|status| screen.finish().map(|()| status));
     settings.share_home();
     match done {
         Ok(status) => status,

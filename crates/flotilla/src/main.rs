@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use flotilla::{Console, Settings};
+use flotilla::{Console, Settings, Wiring};
 
 fn main() -> ExitCode {
     // First, while there is one thread only.
@@ -21,5 +21,6 @@ fn main() -> ExitCode {
     if flotilla::answer_shell(&arguments) {
         return ExitCode::SUCCESS;
     }
-    ExitCode::from(flotilla::run(&arguments, Settings::from_environment(), &Console::of_process()))
+    let (settings, console) = (Settings::from_environment(), Console::of_process());
+    ExitCode::from(flotilla::run(&arguments, settings, &console, Wiring::real))
 }

@@ -1,9 +1,9 @@
-//! The real world behind the ports. The one place that names a driver.
+//! What commands are wired to: the real world, or fakes in tests. The one place that names a driver.
 
 use std::sync::Arc;
 
 use flotilla_bundle::BundleStore;
-use flotilla_core::{Bundles, Cancel, Driver, Reporter};
+use flotilla_core::{Bootstrapper, Bundles, Cancel, Driver, Kubeconfig, Reporter};
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::Kubeadm;
 use flotilla_linux::process::host_size;
@@ -15,41 +15,51 @@ use crate::cluster::PersonalKubeconfig;
 use crate::settings::Settings;
 
 /// What every command is wired to.
-pub(crate) struct Wiring {
-    pub(crate) driver: Box<dyn Driver>,
-    pub(crate) bootstrapper: Kubeadm,
-    pub(crate) bundles: Box<dyn Bundles>,
-    pub(crate) kubeconfig: PersonalKubeconfig,
-    pub(crate) store: ClusterStore,
-    pub(crate) cancel: Cancel,
-    pub(crate) host: HostSize,
-    pub(crate) is_root: bool,
+#[derive(Clone)]
+pub struct Wiring {
+    pub driver: Arc<dyn Driver>,
+    pub bootstrapper: Arc<dyn Bootstrapper>,
+    pub bundles: Arc<dyn Bundles>,
+    pub kubeconfig: Arc<dyn Kubeconfig>,
+    pub store: ClusterStore,
+    pub cancel: Cancel,
+    pub host: HostSize,
+    pub is_root: bool,
+    /// Ctrl-C cancels what runs, instead of ending the process at once.
+    pub cancels_on_signals: bool,
+}
+
+impl std::fmt::Debug for Wiring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wiring").field("store", &self.store).field("host", &self.host).finish_non_exhaustive()
+    }
 }
 
 impl Wiring {
     /// Touches nothing.
-    pub(crate) fn real(settings: &Settings) -> Result<Self, OpError> {
+    pub fn real(settings: &Settings) -> Result<Self, OpError> {
         let cancel = Cancel::new();
         let asked = cancel.clone();
         let store = ClusterStore::new(&settings.home);
         Ok(Self {
-            driver: Box::new(Native::new(&settings.home, &cancel)),
-            bootstrapper: Kubeadm::new(Arc::new(move || asked.is_cancelled())),
-            bundles: Box::new(BundleStore::open(settings.home.clone(), cancel.clone())?),
-            kubeconfig: PersonalKubeconfig::new(settings, store.clone()),
+            driver: Arc::new(Native::new(&settings.home, &cancel)),
+            bootstrapper: Arc::new(Kubeadm::new(Arc::new(move || asked.is_cancelled()))),
+            bundles: Arc::new(BundleStore::open(settings.home.clone(), cancel.clone())?),
+            kubeconfig: Arc::new(PersonalKubeconfig::new(settings, store.clone())),
             store,
             cancel,
             host: this_host(),
             is_root: rustix::process::geteuid().is_root(),
+            cancels_on_signals: true,
         })
     }
 
     pub(crate) fn context<'a>(&'a self, reporter: &'a dyn Reporter) -> Context<'a> {
         Context {
             driver: self.driver.as_ref(),
-            bootstrapper: &self.bootstrapper,
+            bootstrapper: self.bootstrapper.as_ref(),
             bundles: self.bundles.as_ref(),
-            kubeconfig: &self.kubeconfig,
+            kubeconfig: self.kubeconfig.as_ref(),
             store: &self.store,
             reporter,
             cancel: &self.cancel,

@@ -18,9 +18,15 @@ use crate::cluster::{Cx, bundles, prepare};
 use crate::commands::file::{self, FileError, Plan};
 use crate::commands::start::{self, How, wait};
 use crate::screen::Screen;
+use crate::wiring::Wiring;
 
-pub(crate) fn run(profile: Option<&str>, args: &ApplyArgs, screen: &Screen) -> Result<(), OpError> {
-    let (cx, file) = file::open(profile, &args.file.path, screen)?;
+pub(crate) fn run(
+    profile: Option<&str>,
+    args: &ApplyArgs,
+    screen: &Screen,
+    wiring: &Wiring,
+) -> Result<(), OpError> {
+    let (cx, file) = file::open(profile, &args.file.path, screen, wiring)?;
     cx.require_root()?;
     if cx.store.load(&cx.name)?.is_none() {
         return make(&cx, args, &file);

@@ -6,12 +6,18 @@ use crate::args::DiffArgs;
 use crate::commands::file::{self, Plan};
 use crate::commands::start;
 use crate::screen::Screen;
+use crate::wiring::Wiring;
 
 /// The exit status that says that there are differences, as diff and kubectl have it.
 const DIFFERS: u8 = 1;
 
-pub(crate) fn run(profile: Option<&str>, args: &DiffArgs, screen: &Screen) -> Result<u8, OpError> {
-    let (cx, file) = file::open(profile, &args.file.path, screen)?;
+pub(crate) fn run(
+    profile: Option<&str>,
+    args: &DiffArgs,
+    screen: &Screen,
+    wiring: &Wiring,
+) -> Result<u8, OpError> {
+    let (cx, file) = file::open(profile, &args.file.path, screen, wiring)?;
     cx.require_root()?;
     let known = cx.store.load(&cx.name)?;
     let plan = Plan::new(&cx, &file, known.as_ref())?;

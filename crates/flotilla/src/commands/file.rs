@@ -8,7 +8,6 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use flotilla_bundle::BundleStore;
-use flotilla_core::Cancel;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cx, prepare, this_host};
 use crate::screen::Screen;
+use crate::wiring::Wiring;
 
 pub(crate) use error::FileError;
 
@@ -29,17 +29,17 @@ pub(crate) fn open<'a>(
     profile: Option<&str>,
     path: &Path,
     screen: &'a Screen,
+    wiring: &'a Wiring,
 ) -> Result<(Cx<'a>, ClusterFile), OpError> {
     let text = read(path)?;
-    let settings = screen.settings();
-    let newest = BundleStore::open(settings.home.clone(), Cancel::new())?.default_version().parse()?;
+    let newest = wiring.bundles.default_version();
     let file =
-        ClusterFile::read_on(&name_of(path), &text, &newest, &this_host()).map_err(EngineError::Spec)?;
+        ClusterFile::read_on(&name_of(path), &text, &newest, &wiring.host).map_err(EngineError::Spec)?;
     if let Some(given) = profile.filter(|given| *given != file.name.as_ref()) {
         let (file, given) = (file.name.to_string(), given.to_owned());
         return Err(FileError::OtherCluster { file, given }.into());
     }
-    Ok((Cx::new(file.name.as_ref(), screen)?, file))
+    Ok((Cx::new(file.name.as_ref(), screen, wiring)?, file))
 }
 
 /// How a file would change a cluster, or what it would make where there is none.

@@ -24,6 +24,7 @@ use crate::args::{LockArgs, StartArgs};
 use crate::cluster::{Cx, bundles, fatal, prepare, ranges, this_host};
 use crate::commands::file::{self, FileError};
 use crate::screen::Screen;
+use crate::wiring::Wiring;
 
 use asked::Asked;
 use request::Wanted;
@@ -40,7 +41,12 @@ pub(crate) struct How {
     pub(crate) lock: LockArgs,
 }
 
-pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> Result<(), OpError> {
+pub(crate) fn run(
+    profile: Option<&str>,
+    args: &StartArgs,
+    screen: &Screen,
+    wiring: &Wiring,
+) -> Result<(), OpError> {
     let how = |conditions| How {
         wait: Wait { conditions, limit: args.wait_timeout },
         dry_run: args.dry_run,
@@ -49,10 +55,10 @@ pub(crate) fn run(profile: Option<&str>, args: &StartArgs, screen: &Screen) -> R
         lock: args.lock,
     };
     if let Some(path) = &args.file {
-        let (cx, file) = file::open(profile, path, screen)?;
+        let (cx, file) = file::open(profile, path, screen, wiring)?;
         return from_file(&cx, &file, path, &how(wait::conditions(&args.wait)?));
     }
-    let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen)?;
+    let cx = Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen, wiring)?;
     let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
     let wanted = Wanted::parse(args, &cx.name, bundle_store.default_version())?;
     if let Some(text) = wanted.raised() {
