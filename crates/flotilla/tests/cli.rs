@@ -18,7 +18,6 @@ mod cli {
     mod kubeconfig;
     mod list_clusters;
     mod list_show;
-    mod node_help;
     mod node_list;
     mod node_refused;
     mod node_update;

@@ -3,7 +3,6 @@
 use flotilla_testkit::{Home, etcd_snapshot};
 use insta::assert_snapshot;
 
-use super::home;
 use super::stopped::home_with;
 
 /// A path in the home.
@@ -19,93 +18,6 @@ fn give_disk(home: &Home, node: &str) {
     let folder = home.state().join("clusters/demo/nodes").join(node).join("upper/etc/kubernetes/pki");
     std::fs::create_dir_all(&folder).expect("a folder in the home");
     std::fs::write(folder.join("ca.crt"), OWN).expect("a file");
-}
-
-#[test]
-fn help_of_etcd() {
-    assert_snapshot!(home().run(["etcd", "--help"]), @"
-    status: 0
-    ----- stdout -----
-    Show, save and restore what the cluster's API holds
-
-    Usage: flotilla etcd [OPTIONS] <COMMAND>
-
-    Commands:
-      status    Show the members of etcd: who leads, who is up, how many may still fail
-      snapshot  Save and restore all that the cluster's API holds
-      help      Print this message or the help of the given subcommand(s)
-
-    Options:
-      -h, --help  Print help
-
-    Global options:
-      -p, --profile <NAME>     Name of the cluster [default: flotilla]
-      -v, --verbosity <LEVEL>  Print what is done: 1 every step and program, 4 also requests to the API,
-                               7 everything [alias: --v]
-          --verbose            The same as `-v 1`
-
-    Examples:
-      flotilla etcd status                   who is a member, how many may fail
-      flotilla etcd snapshot save FILE
-      flotilla etcd snapshot restore FILE
-    ----- stderr -----
-    ");
-}
-
-#[test]
-fn help_of_recover_says_what_may_be_lost() {
-    assert_snapshot!(home().run(["recover", "--help"]), @"
-    status: 0
-    ----- stdout -----
-    Rebuild etcd after permanent loss of quorum
-
-    Recreates etcd with one member, from the newest data that a surviving control plane has or from a
-    snapshot. The others leave it and join it again with the next `flotilla start`; their old data is
-    kept on their disks. Writes that the survivor has not received are lost. While a majority of the
-    control planes have their data, start them instead: `recover` then refuses without --force.
-
-    Usage: flotilla recover [OPTIONS]
-
-    Options:
-          --from <FILE>
-              Snapshot to begin from, instead of what the survivor has
-
-      -y, --yes
-              Do not ask
-
-          --force
-              Recover even if a majority of the control planes have their data, or if the snapshot is
-              not proven to be of this cluster
-
-          --no-wait-lock
-              Fail at once if another command changes the cluster, instead of waiting for it
-
-      -o, --output <OUTPUT>
-              Output format
-              
-              [default: text]
-              [possible values: text, json]
-
-      -h, --help
-              Print help (see a summary with '-h')
-
-    Global options:
-      -p, --profile <NAME>
-              Name of the cluster [default: flotilla]
-
-      -v, --verbosity <LEVEL>
-              Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
-              
-              [alias: --v]
-
-          --verbose
-              The same as `-v 1`
-
-    Examples:
-      flotilla recover
-      flotilla recover --from nightly.snapshot --yes
-    ----- stderr -----
-    ");
 }
 
 #[test]
