@@ -1,4 +1,4 @@
-//! A cluster in use: what people do with one, on two real clusters.
+//! A cluster in use: what people do with one.
 //!
 //! Starting a cluster and filling it takes longer than most of what is shown on it, so the parts of a test share one.
 //! Each part says by its name what it shows, leaves the cluster as it found it, and runs whatever became of the others.
@@ -54,8 +54,6 @@ pub(crate) fn a_plain_cluster_does_all_that_people_do_with_one() {
         ("a second start changes nothing", life::a_second_start_changes_nothing),
         ("paused, pods go on and the API stands still", pause::pods_go_on_and_the_api_stands_still),
         ("a start wakes a paused cluster", pause::a_start_wakes_a_paused_cluster),
-        ("stopped while paused, it starts again", pause::stopped_while_paused_it_starts_again),
-        ("a frozen node holds no command up", pause::a_frozen_node_holds_no_command_up),
         ("stopped and started, all is back", life::stopped_and_started_all_is_back),
         ("the bundle is untouched", life::the_bundle_is_untouched),
     ];
@@ -64,6 +62,17 @@ pub(crate) fn a_plain_cluster_does_all_that_people_do_with_one() {
     pause::pause(&cluster);
     kubeconfig::deleted_only_the_others_are_left(&cluster);
     assert_eq!(node::host_sysctls(), sysctls, "the host's kernel settings changed");
+}
+
+pub(crate) fn a_cluster_that_stands_still_is_stopped_and_started() {
+    let cluster = Cluster::new(lab::real_home(), "tu-still");
+    cluster.start(&[]);
+    workloads::load_image(&cluster);
+    let parts: &[Part] = &[
+        ("stopped while paused, it starts again", pause::stopped_while_paused_it_starts_again),
+        ("a frozen node holds no command up", pause::a_frozen_node_holds_no_command_up),
+    ];
+    run(&cluster, parts);
 }
 
 pub(crate) fn a_cluster_is_as_its_flags_say() {

@@ -43,16 +43,32 @@ pub(crate) fn whatever_is_done_to_a_cluster_start_brings_it_back() {
     let (cluster, before) = cluster("all");
     side_by_side::the_second_command_waits_or_says_who_is_first(&cluster);
     let parts: &[Part] = &[
-        ("start repairs the network under a running node", links::start_repairs_the_network),
         ("PID 1 brings its services back", services::pid_1_brings_its_services_back),
         ("start brings back PID 1", services::start_brings_back_pid_1),
         ("a node goes down in order", services::a_node_goes_down_in_order),
-        ("after a killed stop all is back", killed::after_a_killed_stop_all_is_back),
-        ("after a reboot the same cluster is back", reboot::the_same_cluster_is_back),
+        ("after a stop that was killed all is back", killed::after_a_stop_that_was_killed_all_is_back),
     ];
     run(&cluster, parts);
     delete_without_trace(&cluster, &before, "all that was done to it");
     assert_eq!(fs::read_to_string(cluster.kubeconfig()).unwrap(), KUBECONFIG);
+}
+
+pub(crate) fn start_repairs_the_network_under_a_running_node() {
+    let (cluster, before) = cluster("network");
+    cluster.start(&[]);
+    links::start_repairs_the_network(&cluster);
+    delete_without_trace(&cluster, &before, "a network that was repaired");
+}
+
+pub(crate) fn after_a_reboot_and_killed_stops_the_same_cluster_is_back() {
+    let (cluster, before) = cluster("reboot");
+    cluster.start(&[]);
+    let parts: &[Part] = &[
+        ("after a stop that was killed at any step all is back", killed::after_a_killed_stop_all_is_back),
+        ("after a reboot the same cluster is back", reboot::the_same_cluster_is_back),
+    ];
+    run(&cluster, parts);
+    delete_without_trace(&cluster, &before, "a reboot");
 }
 
 /// A cluster that is not there yet, and the host before it.

@@ -116,12 +116,8 @@ impl HostState {
             self.add("state", name);
         }
         for folder in ["/run", "/tmp", "/dev/shm", "/var/lib", "/etc"] {
-            // Tests and benchmarks have their own there.
-            let of_tests = |name: &str| {
-                ["flotilla-e2e-", "flotilla-bench-"].iter().any(|prefix| name.starts_with(prefix))
-            };
             let ours = |name: &String| {
-                name.contains(&cluster.name) || name.starts_with("flotilla") && !of_tests(name)
+                name.contains(&cluster.name) || name.starts_with("flotilla") && !lab::is_of_tests(name)
             };
             for name in names_in(Path::new(folder)).into_iter().filter(ours) {
                 self.add("file", format!("{folder}/{name}"));

@@ -81,10 +81,16 @@ pub(crate) fn bundle() -> &'static Path {
     })
 }
 
-/// The digest of the bundle of another version.
-pub(crate) fn digest_of(version: &str) -> String {
-    let shown = succeed(&real_home(), &["bundle", "show", version, "-o", "json"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+/// An older version that the cluster's supports, for nodes that lag behind.
+pub(crate) const OLDER: &str = "v1.36.4";
+
+/// The digest of the bundle of that version; built if it does not exist.
+pub(crate) fn older_digest() -> String {
+    // With what the other one has cached.
+    bundle();
+    succeed(&real_home(), &["bundle", "build", "--source", "build", "--kubernetes-version", OLDER]);
+    let shown = succeed(&real_home(), &["bundle", "show", OLDER, "-o", "json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
     shown["digest"].as_str().unwrap().to_owned()
 }
 
@@ -239,13 +245,20 @@ pub(crate) fn bundle_store(home: &Path) -> Vec<String> {
     items.map(|item| item.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// What a run could leave on the host: mounts and our temporary folders.
-pub(crate) fn traces() -> Vec<String> {
+/// What a build in this home could leave on the host: mounts, and temporary directories.
+pub(crate) fn traces(home: &Path) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    let mut traces: Vec<String> =
-        mounts.lines().filter(|line| line.contains("flotilla")).map(str::to_owned).collect();
-    let temporary =
-        fs::read_dir("/tmp").unwrap().flatten().map(|item| item.file_name().to_string_lossy().into_owned());
-    traces.extend(temporary.filter(|name| name.starts_with("flotilla-")));
+    let is_below = |line: &&str| line.contains(home.to_str().unwrap());
+    let mut traces: Vec<String> = mounts.lines().filter(is_below).map(str::to_owned).collect();
+    let temporary = fs::read_dir("/tmp").unwrap().flatten();
+    let temporary = temporary.map(|item| item.file_name().to_string_lossy().into_owned());
+    traces.extend(temporary.filter(|name| name.starts_with("flotilla-") && !is_of_tests(name)));
     traces
+}
+
+/// Whether a temporary directory is of a test or a benchmark, others of which may run beside this one.
+pub(crate) fn is_of_tests(name: &str) -> bool {
+    ["flotilla-e2e-", "flotilla-home-", "flotilla-bundle-test-", "flotilla-bench-"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }

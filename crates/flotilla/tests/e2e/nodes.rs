@@ -15,6 +15,7 @@ mod others;
 mod own;
 mod placement;
 mod removal;
+mod skew;
 pub(crate) mod turmoil;
 mod update;
 
@@ -75,10 +76,23 @@ pub(crate) fn nodes_come_and_go_while_the_cluster_runs() {
         ("a node of the same name is a new one", removal::a_node_of_the_same_name_is_new),
         ("numbers are not given twice", removal::numbers_are_not_given_twice),
         ("a vanished node can be deleted", removal::a_vanished_node_can_be_deleted),
-        (
-            "without the API a node can be deleted, and its name given again",
-            removal::without_the_api_a_node_can_be_deleted_and_added_again,
-        ),
+    ];
+    run(&cluster, parts);
+}
+
+pub(crate) fn without_the_api_a_node_can_be_deleted_and_its_name_given_again() {
+    let cluster = Cluster::new(lab::real_home(), "tn-silent");
+    cluster.start(&["--nodes", "2"]);
+    removal::without_the_api_a_node_can_be_deleted_and_added_again(&cluster);
+}
+
+pub(crate) fn nodes_may_be_older_than_their_cluster() {
+    let cluster = Cluster::new(lab::real_home(), "tn-skew");
+    cluster.start(&[]);
+    fleet::run_on(&cluster);
+    let parts: &[Part] = &[
+        ("an older node is one of the cluster", skew::an_older_node_is_one_of_the_cluster),
+        ("a node has the bundle it was given", skew::a_node_has_the_bundle_it_was_given),
     ];
     run(&cluster, parts);
 }
@@ -87,13 +101,12 @@ pub(crate) fn every_node_is_as_it_was_asked_for() {
     let cluster = Cluster::new(lab::real_home(), "tn-own");
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
-    cluster.start(&[]);
+    cluster.start(&["--nodes", "2"]);
     fleet::run_on(&cluster);
     let parts: &[Part] = &[
-        ("an older node is one of the cluster", own::an_older_node_is_one_of_the_cluster),
         ("a node's name is its own in all clusters", own::a_nodes_name_is_its_own_in_all_clusters),
         ("a node is added with all that there is", own::a_node_is_added_with_all_that_there_is),
-        ("its bundle and settings are its own", own::its_bundle_and_settings_are_its_own),
+        ("its settings are its own", own::its_settings_are_its_own),
         ("folders of the host are in it", own::folders_of_the_host_are_in_it),
         ("ports of the host lead to it", own::ports_of_the_host_lead_to_it),
         ("a port that is taken is refused", own::a_port_that_is_taken_is_refused),

@@ -16,25 +16,38 @@ pub(super) fn each_is_killed_in_turn(cluster: &Cluster) {
     let three = three_running(cluster);
     let writer = Writer::begin(cluster);
     for node in &three {
-        let others: Vec<_> = three.iter().filter(|other| *other != node).map(String::as_str).collect();
-        let had_it = etcd::holder(cluster, &refs(&three)) == *node;
-        kernel::kill(kernel::init_of(cluster, node));
-        let address = if had_it { ", with the virtual address" } else { "" };
-        let gap = writer.after(&format!("{node} was killed{address}"));
-        assert!(gap < GAP, "the API was silent for {gap:?}");
-        etcd::holder(cluster, &others);
-        let status = cluster.run(&["status"]);
-        assert!(!status.status.success(), "{}", said(&status));
-        let told = format!("node {node} ended without being stopped");
-        assert!(said(&status).contains(&told), "{}", said(&status));
-
-        cluster.succeed(&["node", "start", node]);
-        writer.after(&format!("{node} came back"));
-        etcd::assert_members(cluster, &refs(&three));
-        assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
+        is_killed_and_started(cluster, &three, node, &writer);
     }
     assert_status_is_well(cluster);
     writer.end(cluster);
+}
+
+pub(super) fn the_one_with_the_virtual_address_is_killed(cluster: &Cluster) {
+    let three = three_running(cluster);
+    let writer = Writer::begin(cluster);
+    let node = etcd::holder(cluster, &refs(&three));
+    is_killed_and_started(cluster, &three, &node, &writer);
+    assert_status_is_well(cluster);
+    writer.end(cluster);
+}
+
+fn is_killed_and_started(cluster: &Cluster, three: &[String], node: &str, writer: &Writer) {
+    let others: Vec<_> = three.iter().filter(|other| *other != node).map(String::as_str).collect();
+    let had_it = etcd::holder(cluster, &refs(three)) == *node;
+    kernel::kill(kernel::init_of(cluster, node));
+    let address = if had_it { ", with the virtual address" } else { "" };
+    let gap = writer.after(&format!("{node} was killed{address}"));
+    assert!(gap < GAP, "the API was silent for {gap:?}");
+    etcd::holder(cluster, &others);
+    let status = cluster.run(&["status"]);
+    assert!(!status.status.success(), "{}", said(&status));
+    let told = format!("node {node} ended without being stopped");
+    assert!(said(&status).contains(&told), "{}", said(&status));
+
+    cluster.succeed(&["node", "start", node]);
+    writer.after(&format!("{node} came back"));
+    etcd::assert_members(cluster, &refs(three));
+    assert_eq!(fleet::readiness(cluster, node), "True", "{node}");
 }
 
 /// Its link is gone, and it sees that.

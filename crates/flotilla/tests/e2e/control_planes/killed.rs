@@ -2,7 +2,7 @@
 //! orphan in etcd nor half a node is left.
 
 use super::etcd;
-use super::{Writer, assert_nothing_to_do, control_planes};
+use super::{Writer, apply, assert_nothing_to_do, control_planes, refs, three};
 use crate::lab::{At, Cluster, kill_at};
 use crate::nodes::fleet;
 
@@ -70,4 +70,50 @@ fn a_stop_and_a_start_are_finished(cluster: &Cluster, writer: &Writer, both: [&s
     writer.after("a start was killed while it joined, and repeated");
     etcd::assert_members(cluster, &both);
     assert_eq!(fleet::readiness(cluster, &node), "True");
+}
+
+pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
+    let three = three(cluster);
+    cluster.succeed(&["node", "add", "--control-plane"]);
+    assert!(kill_at(cluster, &["node", "add", "--control-plane"], At::Within("join/NAME-m03", 1500)));
+    cluster.succeed(&["node", "add", "--control-plane"]);
+    writer.after("a third control plane joined, killed and repeated");
+    etcd::assert_members(cluster, &refs(&three));
+}
+
+/// By the cluster's file.
+pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writer) {
+    let three = three(cluster);
+    let more = [fleet::worker(cluster, 4), fleet::worker(cluster, 5)];
+    let exported = cluster.succeed(&["export"]);
+    let [fourth, fifth] = more.each_ref().map(|name| format!("- {{name: {name}, role: control-plane}}\n"));
+    killed_and_repeated(cluster, &format!("{exported}{fourth}{fifth}"), At::Within("join/NAME-m05", 1000));
+    writer.after("the fourth and the fifth joined, killed and repeated");
+    let five = [refs(&three), refs(&more)].concat();
+    etcd::assert_members(cluster, &five);
+    assert_eq!(control_planes(cluster), five);
+    etcd::holder(cluster, &five);
+    killed_and_repeated(cluster, &exported, At::Within("leave-control-plane/NAME-m04", 300));
+    writer.after("two of five were deleted, killed and repeated");
+    etcd::assert_members(cluster, &refs(&three));
+}
+
+/// Leaves the second and the third.
+pub(super) fn the_primary_leaves(cluster: &Cluster, writer: &Writer) {
+    let [first, second, third] = three(cluster);
+    assert!(kill_at(cluster, &["node", "delete", &first], At::Within("leave-control-plane/NAME", 300)));
+    cluster.succeed(&["node", "delete", &first]);
+    writer.after("the primary was deleted, killed and repeated");
+    etcd::assert_members(cluster, &[&second, &third]);
+    assert_nothing_to_do(cluster);
+}
+
+/// Brings the cluster to this file by an `apply` that is killed, and one that is not.
+#[track_caller]
+fn killed_and_repeated(cluster: &Cluster, file: &str, at: At) {
+    let path = cluster.kubeconfig().with_file_name("control-planes.yaml");
+    std::fs::write(&path, file).unwrap();
+    let killed = kill_at(cluster, &["apply", "-f", path.to_str().unwrap(), "--yes"], at);
+    assert!(killed, "it ended before {at:?}");
+    apply(cluster, file);
 }

@@ -2,10 +2,10 @@
 
 use super::etcd;
 use super::{
-    Writer, apply, assert_no_tokens, assert_nothing_to_do, assert_status_is_well, control_planes, refs, three,
+    Writer, assert_no_tokens, assert_nothing_to_do, assert_status_is_well, control_planes, refs, three,
 };
 use crate::faults::said;
-use crate::lab::{At, Cluster, kill_at};
+use crate::lab::Cluster;
 use crate::nodes::fleet;
 
 pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
@@ -16,9 +16,8 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
     assert!(said(&added).contains(warning), "{}", said(&added));
     writer.after("a second control plane joined");
     etcd::assert_members(cluster, &refs(&three[..2]));
-    assert!(kill_at(cluster, &["node", "add", "--control-plane"], At::Within("join/NAME-m03", 1500)));
     cluster.succeed(&["node", "add", "--control-plane"]);
-    writer.after("a third control plane joined, killed and repeated");
+    writer.after("a third control plane joined");
     etcd::assert_members(cluster, &refs(&three));
     assert_eq!(control_planes(cluster), three);
     for node in &three {
@@ -31,29 +30,11 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
     assert_nothing_to_do(cluster);
 }
 
-/// By the cluster's file.
-pub(super) fn three_become_five_and_three_again(cluster: &Cluster, writer: &Writer) {
-    let three = three(cluster);
-    let more = [fleet::worker(cluster, 4), fleet::worker(cluster, 5)];
-    let exported = cluster.succeed(&["export"]);
-    let [fourth, fifth] = more.each_ref().map(|name| format!("- {{name: {name}, role: control-plane}}\n"));
-    killed_and_repeated(cluster, &format!("{exported}{fourth}{fifth}"), At::Within("join/NAME-m05", 1000));
-    writer.after("the fourth and the fifth joined, killed and repeated");
-    let five = [refs(&three), refs(&more)].concat();
-    etcd::assert_members(cluster, &five);
-    assert_eq!(control_planes(cluster), five);
-    etcd::holder(cluster, &five);
-    killed_and_repeated(cluster, &exported, At::Within("leave-control-plane/NAME-m04", 300));
-    writer.after("two of five were deleted, killed and repeated");
-    etcd::assert_members(cluster, &refs(&three));
-}
-
 /// Leaves the second and the third.
 pub(super) fn the_primary_leaves(cluster: &Cluster, writer: &Writer) {
     let [first, second, third] = three(cluster);
-    assert!(kill_at(cluster, &["node", "delete", &first], At::Within("leave-control-plane/NAME", 300)));
     cluster.succeed(&["node", "delete", &first]);
-    writer.after("the primary was deleted, killed and repeated");
+    writer.after("the primary was deleted");
     etcd::assert_members(cluster, &[&second, &third]);
     assert_eq!(control_planes(cluster), [second.clone(), third.clone()]);
     let listed = cluster.kubectl(&["get", "nodes", "-o", "name"]);
@@ -101,16 +82,6 @@ pub(super) fn the_last_one_is_like_the_first(cluster: &Cluster, writer: &Writer)
     writer.after("the cluster was stopped and started");
     assert_eq!(etcd::holder(cluster, &[&third]), third);
     assert_status_is_well(cluster);
-}
-
-/// Brings the cluster to this file by an `apply` that is killed, and one that is not.
-#[track_caller]
-fn killed_and_repeated(cluster: &Cluster, file: &str, at: At) {
-    let path = cluster.kubeconfig().with_file_name("control-planes.yaml");
-    std::fs::write(&path, file).unwrap();
-    let killed = kill_at(cluster, &["apply", "-f", path.to_str().unwrap(), "--yes"], at);
-    assert!(killed, "it ended before {at:?}");
-    apply(cluster, file);
 }
 
 /// The control plane that `status` marks as the primary one.

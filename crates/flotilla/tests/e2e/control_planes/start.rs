@@ -8,17 +8,22 @@ use crate::nodes::fleet;
 
 const TAINT: &str = "node-role.kubernetes.io/control-plane:NoSchedule";
 
-pub(super) fn three_and_two_workers(cluster: &Cluster) {
+/// While the control planes found the cluster together.
+pub(super) const KILL: [At; 1] = [At::Within("api/NAME", 1500)];
+/// The same at more moments, also while what the killed ones left is cleared away.
+pub(super) const KILLS: [At; 4] = [
+    At::Within("api/NAME", 300),
+    At::Within("api/NAME", 1500),
+    At::Within("api/NAME", 3500),
+    At::End("api/NAME"),
+];
+
+/// Starts it after so many starts that are killed.
+pub(super) fn three_and_two_workers(cluster: &Cluster, kills: &[At]) {
     let start = ["start", "--control-planes", "3", "--nodes", "5", "--taint-control-planes"];
     let start = [&start[..], &["--extra-config", SOON_MISSED]].concat();
-    // Killed while they found the cluster together, also while what the killed ones left is cleared away.
-    for at in [
-        At::Within("api/NAME", 300),
-        At::Within("api/NAME", 1500),
-        At::Within("api/NAME", 3500),
-        At::End("api/NAME"),
-    ] {
-        assert!(kill_at(cluster, &start, at), "it ended before {at:?}");
+    for at in kills {
+        assert!(kill_at(cluster, &start, *at), "it ended before {at:?}");
     }
     cluster.start(&[]);
 }

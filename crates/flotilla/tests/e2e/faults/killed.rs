@@ -1,6 +1,7 @@
 //! SIGKILL at every step, and Ctrl-C: what is half done is finished by the next command.
 
 use super::{assert_works, cluster, delete_without_trace, interrupted, said};
+use crate::host_state::HostState;
 use crate::lab::{At, Cluster, kill_at};
 
 /// Every beginning and end and the middle of what takes long, in the order in which a first start has them.
@@ -22,6 +23,14 @@ const START: [At; 15] = [
     At::Beginning("wait"),
 ];
 
+/// Inside of the steps that take long.
+const START_WITHIN: [At; 4] = [
+    At::Within("machine/NAME", 20),
+    At::Within("api/NAME", 200),
+    At::Within("api/NAME", 1500),
+    At::Within("complete", 300),
+];
+
 /// One of each kind: the end of a step and the beginning of the next are one moment.
 const UNDONE: [At; 7] = [
     At::End("network"),
@@ -33,21 +42,31 @@ const UNDONE: [At; 7] = [
     At::Beginning("wait"),
 ];
 
-pub(crate) fn killed_and_interrupted_at_one_step_after_the_other_start_gets_to_its_end() {
-    let (cluster, before) = cluster("kill-steps");
+pub(crate) fn interrupted_and_killed_inside_its_steps_start_gets_to_its_end() {
+    let (cluster, before) = cluster("kill-within");
     interrupted::ctrl_c_ends_a_start_and_says_how_to_go_on(&cluster);
     delete_without_trace(&cluster, &before, "an interrupted start");
-    for at in START {
-        if !kill_at(&cluster, &["start"], at) {
+    killed_at(&cluster, &before, &START_WITHIN);
+}
+
+pub(crate) fn killed_at_one_step_after_the_other_start_gets_to_its_end() {
+    let (cluster, before) = cluster("kill-steps");
+    killed_at(&cluster, &before, &START);
+}
+
+/// Kills one start after the other, lets one get to its end, and deletes the cluster.
+fn killed_at(cluster: &Cluster, before: &HostState, moments: &[At]) {
+    for at in moments.iter().copied() {
+        if !kill_at(cluster, &["start"], at) {
             // The step was finished in the moment before the kill: a cluster that begins again has it.
-            delete_without_trace(&cluster, &before, "a start that was killed after its last step");
-            assert!(kill_at(&cluster, &["start"], at), "the start ended before {at:?}");
+            delete_without_trace(cluster, before, "a start that was killed after its last step");
+            assert!(kill_at(cluster, &["start"], at), "the start ended before {at:?}");
         }
     }
     cluster.start(&[]);
-    assert_works(&cluster, "sleeper");
+    assert_works(cluster, "sleeper");
     assert!(cluster.start(&[]).contains("nothing to do"));
-    delete_without_trace(&cluster, &before, "a start that was killed at every step");
+    delete_without_trace(cluster, before, "a start that was killed again and again");
 }
 
 pub(crate) fn killed_at_any_step_delete_leaves_nothing() {
@@ -75,15 +94,19 @@ pub(crate) fn a_killed_delete_is_finished_by_the_next() {
     }
 }
 
+pub(super) fn after_a_stop_that_was_killed_all_is_back(cluster: &Cluster) {
+    killed_stop_and_start(cluster, At::Within("stop/NAME", 300), "sleeper");
+}
+
 pub(super) fn after_a_killed_stop_all_is_back(cluster: &Cluster) {
-    for (number, at) in [At::Beginning("stop/NAME"), At::Within("stop/NAME", 300), At::End("stop/NAME")]
-        .into_iter()
-        .enumerate()
-    {
-        assert!(kill_at(cluster, &["stop"], at), "the stop ended before {at:?}");
-        cluster.start(&[]);
-        assert_works(cluster, &format!("sleeper-{number}"));
-        let status = cluster.run(&["status"]);
-        assert!(status.status.success(), "after {at:?}: {}", said(&status));
-    }
+    killed_stop_and_start(cluster, At::Beginning("stop/NAME"), "sleeper-1");
+    killed_stop_and_start(cluster, At::End("stop/NAME"), "sleeper-2");
+}
+
+fn killed_stop_and_start(cluster: &Cluster, at: At, pod: &str) {
+    assert!(kill_at(cluster, &["stop"], at), "the stop ended before {at:?}");
+    cluster.start(&[]);
+    assert_works(cluster, pod);
+    let status = cluster.run(&["status"]);
+    assert!(status.status.success(), "after {at:?}: {}", said(&status));
 }

@@ -10,6 +10,8 @@ pub(crate) fn every_example_boots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    // One of them has a node of that version.
+    lab::older_digest();
     for file in files {
         boots(&file);
     }

@@ -1,5 +1,4 @@
-//! What a node may have of its own: an older Kubernetes, a bundle, settings of its kubelet, folders and ports of the
-//! host.
+//! What a node may have of its own: a bundle, settings of its kubelet, folders and ports of the host.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -12,47 +11,23 @@ use crate::faults::said;
 use crate::host_state;
 use crate::lab::{self, Cluster, PATIENCE, wait_until};
 
-/// A version that the cluster's supports, with a bundle of its own: `scripts/test` makes it.
-pub(super) const OLDER: &str = "v1.36.4";
-pub(super) const OLD: &str = "tn-old";
-/// The node with everything else.
+/// The node that has all of it.
 pub(super) const RICH: &str = "tn-rich";
+/// The other worker, which has nothing.
+pub(super) const PLAIN: &str = "tn-own-m02";
 /// The names of its folders in the node.
 const WRITABLE: &str = "/mnt/writable";
 const READABLE: &str = "/mnt/readable";
 /// The port of every node on which the cluster's name server answers.
 const DNS_PORT: u16 = 30053;
 
-pub(super) fn an_older_node_is_one_of_the_cluster(cluster: &Cluster) {
-    cluster.succeed(&["node", "add", OLD, "--kubernetes-version", OLDER]);
-    fleet::load_image(cluster, OLD);
-    assert_eq!(fleet::readiness(cluster, OLD), "True");
-    for (node, version) in [(cluster.name.as_str(), lab::VERSION), (OLD, OLDER)] {
-        assert_eq!(cluster.field(&["node", node], "{.status.nodeInfo.kubeletVersion}"), version);
-        let listed = fleet::list(cluster);
-        assert_eq!(listed.iter().find(|it| it["Name"] == node).unwrap()["Version"], version);
-    }
-    // What comes from the cluster is of the cluster's version, also there.
-    let there = format!("--field-selector=spec.nodeName={OLD}");
-    let proxy = ["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", &there];
-    let told = "{.items[*].spec.containers[0].image} {.items[*].status.phase}";
-    wait_until("its proxy runs", PATIENCE, || {
-        let told = cluster.field(&proxy, told);
-        let wanted = format!("kube-proxy:{} Running", lab::VERSION);
-        if told.ends_with(&wanted) { Ok(()) } else { Err(told) }
-    });
-    let probes = fleet::probes(cluster);
-    let probe = probes.iter().find(|probe| probe.node == OLD).unwrap();
-    probe.page(cluster, "any");
-}
-
 pub(super) fn a_nodes_name_is_its_own_in_all_clusters(cluster: &Cluster) {
-    let refused = lab::run(&lab::real_home(), &["-p", OLD, "start"]);
+    let refused = lab::run(&lab::real_home(), &["-p", PLAIN, "start"]);
     assert!(!refused.status.success(), "{}", said(&refused));
     assert!(said(&refused).contains(&cluster.name), "it tells whose it is: {}", said(&refused));
-    let status = lab::run(&lab::real_home(), &["-p", OLD, "status"]);
+    let status = lab::run(&lab::real_home(), &["-p", PLAIN, "status"]);
     assert_eq!(status.status.code(), Some(85), "there is none: {}", said(&status));
-    assert!(!lab::real_home().join("clusters").join(OLD).exists(), "nothing is left of the attempt");
+    assert!(!lab::real_home().join("clusters").join(PLAIN).exists(), "nothing is left of the attempt");
 }
 
 pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
@@ -68,7 +43,7 @@ pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
         "add",
         RICH,
         "--bundle",
-        &lab::digest_of(OLDER)[..12],
+        &lab::digest()[..12],
         "--extra-config",
         "kubelet.max-pods=33",
         "--feature-gates",
@@ -87,11 +62,8 @@ pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
     fleet::probes(cluster);
 }
 
-pub(super) fn its_bundle_and_settings_are_its_own(cluster: &Cluster) {
-    let bundle = fs::read_to_string(cluster.state().join("nodes").join(RICH).join("bundle")).unwrap();
-    assert_eq!(bundle.trim(), lab::digest_of(OLDER));
-    assert_eq!(cluster.field(&["node", RICH], "{.status.nodeInfo.kubeletVersion}"), OLDER);
-    for (node, pods) in [(RICH, "33"), (OLD, "110")] {
+pub(super) fn its_settings_are_its_own(cluster: &Cluster) {
+    for (node, pods) in [(RICH, "33"), (PLAIN, "110")] {
         assert_eq!(cluster.field(&["node", node], "{.status.capacity.pods}"), pods, "{node}");
     }
     let gates = |node: &str| {
@@ -101,7 +73,7 @@ pub(super) fn its_bundle_and_settings_are_its_own(cluster: &Cluster) {
         told["kubeletconfig"]["featureGates"]["AllAlpha"].clone()
     };
     assert_eq!(gates(RICH), false);
-    assert!(gates(OLD).is_null());
+    assert!(gates(PLAIN).is_null());
 }
 
 pub(super) fn folders_of_the_host_are_in_it(cluster: &Cluster) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::fleet::{self, NODE_PORT};
 use super::network::page;
-use super::own::{OLD, RICH, free_port};
+use super::own::{PLAIN, RICH, free_port};
 use crate::faults::kernel;
 use crate::lab::{Cluster, PATIENCE, answer, wait_until};
 
@@ -33,17 +33,17 @@ pub(super) fn labels_and_taints_change_live(cluster: &Cluster) {
 }
 
 pub(super) fn ports_change_live(cluster: &Cluster) {
-    let init = kernel::init_of(cluster, OLD);
+    let init = kernel::init_of(cluster, PLAIN);
     let port = free_port();
-    cluster.succeed(&["node", "update", OLD, "--port", &format!("{port}:{NODE_PORT}")]);
+    cluster.succeed(&["node", "update", PLAIN, "--port", &format!("{port}:{NODE_PORT}")]);
     page("127.0.0.1", port);
-    cluster.succeed(&["node", "update", OLD, "--port", &format!("{port}-")]);
+    cluster.succeed(&["node", "update", PLAIN, "--port", &format!("{port}-")]);
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
-    assert_eq!(kernel::init_of(cluster, OLD), init, "it was not restarted");
+    assert_eq!(kernel::init_of(cluster, PLAIN), init, "it was not restarted");
 }
 
 pub(super) fn its_size_changes_with_a_restart(cluster: &Cluster) {
-    let (init, other) = (kernel::init_of(cluster, RICH), kernel::init_of(cluster, OLD));
+    let (init, other) = (kernel::init_of(cluster, RICH), kernel::init_of(cluster, PLAIN));
     let resize = ["node", "update", RICH, "--cpus", "1", "--memory", "700Mi"];
     let refused = cluster.run(&resize);
     assert!(!refused.status.success(), "nobody was there to be asked");
@@ -55,7 +55,7 @@ pub(super) fn its_size_changes_with_a_restart(cluster: &Cluster) {
 
     answer(&cluster.command(&resize), "y");
     assert_ne!(kernel::init_of(cluster, RICH), init);
-    assert_eq!(kernel::init_of(cluster, OLD), other, "only that node");
+    assert_eq!(kernel::init_of(cluster, PLAIN), other, "only that node");
     let capacity = "{.status.capacity.cpu} {.status.capacity.memory}";
     wait_until("its new size is told", PATIENCE, || {
         let told = cluster.field(&["node", RICH], capacity);
@@ -73,10 +73,10 @@ pub(super) fn files_are_copied_there_and_back(cluster: &Cluster) {
     let path = folder.to_str().unwrap();
     cluster.succeed(&["node", "cp", RICH, path, "/root/there"]);
     assert_eq!(fleet::ssh(cluster, RICH, "cat /root/there/inner/file"), "content");
-    cluster.succeed(&["cp", &format!("{RICH}:/root/there/inner/file"), &format!("{OLD}:/root/file")]);
-    assert_eq!(fleet::ssh(cluster, OLD, "cat /root/file"), "content");
+    cluster.succeed(&["cp", &format!("{RICH}:/root/there/inner/file"), &format!("{PLAIN}:/root/file")]);
+    assert_eq!(fleet::ssh(cluster, PLAIN, "cat /root/file"), "content");
     let back = cluster.kubeconfig().with_file_name("back");
-    cluster.succeed(&["node", "cp", OLD, ":/root/file", back.to_str().unwrap()]);
+    cluster.succeed(&["node", "cp", PLAIN, ":/root/file", back.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(back).unwrap(), "content");
 }
 
@@ -89,8 +89,8 @@ pub(super) fn one_node_is_paused(cluster: &Cluster) {
     cluster.succeed(&["node", "pause", RICH]);
     assert_ne!(kubelet(RICH), "Running");
     let listed = |node: &str| fleet::list(cluster).into_iter().find(|row| row["Name"] == node).unwrap();
-    assert_eq!((&listed(RICH)["Status"], &listed(OLD)["Status"]), (&"Paused".into(), &"Running".into()));
-    assert_eq!(kubelet(OLD), "Running");
+    assert_eq!((&listed(RICH)["Status"], &listed(PLAIN)["Status"]), (&"Paused".into(), &"Running".into()));
+    assert_eq!(kubelet(PLAIN), "Running");
     let probes = fleet::probes(cluster);
     let probe = probes.iter().find(|probe| probe.node == RICH).unwrap();
     assert_eq!(page(&probe.ip, fleet::POD_PORT), RICH, "its pods go on");
