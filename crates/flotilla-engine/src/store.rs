@@ -1,6 +1,7 @@
 //! The state folder's clusters: what cannot be observed.
 //! `clusters/NAME/{state.json,state.json.bak,renewal.json,lock,nodes/}`.
 
+mod locked;
 mod record;
 
 use std::fs::{self, DirBuilder};
@@ -19,8 +20,10 @@ use crate::error::EngineError;
 use flotilla_core::Changed;
 use flotilla_core::cluster::{Allocations, Cluster};
 
+use locked::Revision;
 use record::Unreadable;
 
+pub use locked::{Locked, Peeked};
 pub use record::SCHEMA_VERSION;
 
 const STATE: &str = "state.json";
@@ -68,11 +71,6 @@ pub enum WhenBusy {
     Fail,
 }
 
-/// The right to change a cluster.
-#[derive(Debug)]
-#[expect(dead_code, reason = "held for what its end does")]
-pub struct ClusterLock(FileLock);
-
 impl ClusterStore {
     /// The clusters of a state folder. Nothing is made until one is saved.
     pub fn new(home: &Path) -> Self {
@@ -104,16 +102,41 @@ impl ClusterStore {
     /// A cluster as it was saved; none if it never was. A state of a newer flotilla is [`EngineError::Newer`], one that
     /// cannot be understood, or is missing beside nodes that have data, [`EngineError::Damaged`].
     pub fn load(&self, name: &ClusterName) -> Result<Option<Cluster>, EngineError> {
-        let (state, spec) = (self.read(name, STATE)?, self.read(name, SPEC)?);
-        let Some(state) = state else {
+        self.parse(name, &self.revision(name)?)
+    }
+
+    /// Like [`ClusterStore::load`], for a command that locks the cluster later: [`Locked::refresh`] says whether another
+    /// one has changed it meanwhile.
+    pub fn peek(&self, name: &ClusterName) -> Result<Option<Peeked>, EngineError> {
+        let revision = self.revision(name)?;
+        Ok(self.parse(name, &revision)?.map(|cluster| Peeked { cluster, revision }))
+    }
+
+    /// Like [`ClusterStore::peek`], of a cluster that must exist.
+    pub fn peek_existing(&self, name: &ClusterName) -> Result<Peeked, EngineError> {
+        self.peek(name)?.ok_or_else(|| self.no_cluster(name))
+    }
+
+    fn revision(&self, name: &ClusterName) -> Result<Revision, EngineError> {
+        Ok(Revision { state: self.read(name, STATE)?, spec: self.read(name, SPEC)? })
+    }
+
+    fn parse(&self, name: &ClusterName, revision: &Revision) -> Result<Option<Cluster>, EngineError> {
+        let Some(state) = &revision.state else {
             return self.missing(name, STATE);
         };
-        let read = record::read(&state, spec.as_deref());
+        let read = record::read(state, revision.spec.as_deref());
         let Some(mut cluster) = read.map_err(|unreadable| self.unreadable(name, STATE, unreadable))? else {
             return self.missing(name, SPEC);
         };
-        if cluster.spec.name != *name {
-            let why = format!("it is the state of cluster {}", cluster.spec.name);
+        let damage = if cluster.spec.name != *name {
+            Some(format!("it is the state of cluster {}", cluster.spec.name))
+        } else if cluster.spec.control_planes().next().is_none() {
+            Some("it has no control plane".to_owned())
+        } else {
+            None
+        };
+        if let Some(why) = damage {
             return Err(self.unreadable(name, STATE, Unreadable::Damaged(why.into())));
         }
         // Version 1 wrote two files: cut off between them, a node may have no number. Where none is left it stays so.
@@ -277,7 +300,7 @@ impl ClusterStore {
         busy: WhenBusy,
         cancel: &Cancel,
         on_wait: impl FnOnce(Option<Holder>),
-    ) -> Result<ClusterLock, EngineError> {
+    ) -> Result<Locked, EngineError> {
         let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
         let path = || Ok::<_, EngineError>(self.make_folder(name)?.join(LOCK));
@@ -288,7 +311,7 @@ impl ClusterStore {
         };
         // Its last holder may have deleted the cluster, folder and all.
         self.make_folder(name)?;
-        Ok(ClusterLock(lock))
+        Ok(Locked { store: self.clone(), name: name.clone(), lock })
     }
 
     fn make_folder(&self, name: &ClusterName) -> Result<PathBuf, EngineError> {
@@ -306,6 +329,10 @@ impl ClusterStore {
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // It is not text.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(self.unreadable(name, file, Unreadable::Damaged(Box::new(error))))
+            }
             Err(source) => Err(self.io("read", &path, source)),
         }
     }

@@ -3,7 +3,7 @@
 use flotilla_core::{Bootstrapper, Bundles, Cancel, Driver, Event, Kubeconfig, Reporter};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes};
-use flotilla_engine::store::{ClusterLock, ClusterStore, WhenBusy};
+use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
 use flotilla_spec::{ClusterName, HostSize};
 
 use crate::OpError;
@@ -57,7 +57,7 @@ impl<'a> Context<'a> {
     }
 
     /// Takes the right to change a cluster. `what` is what others read who wait for it.
-    pub fn lock(&self, name: &ClusterName, what: &str, busy: WhenBusy) -> Result<ClusterLock, OpError> {
+    pub fn lock(&self, name: &ClusterName, what: &str, busy: WhenBusy) -> Result<Locked, OpError> {
         let lock = self.store.lock(name, what, busy, self.cancel, |holder| {
             let text = match holder {
                 Some(holder) => {

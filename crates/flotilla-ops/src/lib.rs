@@ -4,7 +4,9 @@
 //! prints, asks a person, reads the environment or names a driver. Where a person may refuse, there are two calls:
 //! `prepare` gives what would change and holds the cluster's lock, `run` does it.
 
+pub mod bring_up;
 pub mod context;
+pub mod delete;
 mod error;
 pub mod several;
 pub mod stop;

@@ -34,13 +34,13 @@ pub async fn all(cx: &Context<'_>) -> Result<Vec<ClusterName>, OpError> {
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Stopped, OpError> {
     cx.require_root().await?;
     // Before the lock, which would make a directory.
-    cx.store.get(&request.cluster)?;
-    let _lock = cx.lock(&request.cluster, "flotilla stop", request.busy)?;
-    let mut cluster = cx.store.get(&request.cluster)?;
+    let peeked = cx.store.peek_existing(&request.cluster)?;
+    let locked = cx.lock(&request.cluster, "flotilla stop", request.busy)?;
+    let mut cluster = locked.refresh_existing(peeked)?;
     for node in &mut cluster.spec.nodes {
         node.power = WantedPower::Stopped;
     }
-    cx.store.save(&cluster)?;
+    locked.save(&cluster)?;
     let changed = cx.engine().stop(&cluster, request.keep_context).await?;
     Ok(Stopped { cluster: request.cluster.clone(), changed })
 }

@@ -10,13 +10,11 @@ use std::future::Future;
 
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cancel;
-use flotilla_core::explain::{INTERRUPTED, about};
-use flotilla_core::{Changed, Finding, Kubeconfig, Severity};
-use flotilla_core::{Cluster, Event, Explain, Node};
+use flotilla_core::{Cluster, Finding, Kubeconfig, Node, Severity};
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::{Engine, Wait};
-use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges};
-use flotilla_ops::{Context, OpError, several};
+use flotilla_engine::converge::Engine;
+use flotilla_engine::store::{ClusterStore, Locked, Ranges};
+use flotilla_ops::{Context, OpError};
 use flotilla_spec::{ClusterName, KubernetesVersion, NodeName};
 use tokio::runtime::Runtime;
 
@@ -74,43 +72,6 @@ impl<'a> Cx<'a> {
         self.runtime.block_on(work)
     }
 
-    /// Makes everything run, and finishes what killed commands have left: no node is to be added or deleted any more.
-    pub(crate) fn start(&self, cluster: &mut Cluster, wait: &Wait) -> Result<Changed, OpError> {
-        let changed = self.wait(self.engine().start(cluster, wait))?;
-        if !cluster.allocations.adding.is_empty() || !cluster.allocations.founded {
-            cluster.allocations.adding.clear();
-            cluster.allocations.founded = true;
-            self.store.save(cluster)?;
-        }
-        Ok(changed.or(self.finish_removals(cluster)?))
-    }
-
-    /// Makes some nodes run and leaves the others alone.
-    pub(crate) fn start_nodes(
-        &self,
-        cluster: &mut Cluster,
-        nodes: &[NodeName],
-        wait: &Wait,
-    ) -> Result<Changed, OpError> {
-        let changed = self.wait(self.engine().start_nodes(cluster, nodes, wait))?;
-        cluster.allocations.adding.retain(|node| !nodes.contains(node));
-        self.store.save(cluster)?;
-        Ok(changed)
-    }
-
-    /// Finishes the removal of nodes that were deleted before. The cluster runs also where that fails.
-    pub(crate) fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, OpError> {
-        match self.wait(self.engine().finish_removals(cluster)) {
-            Err(error) if error.code().name != INTERRUPTED => {
-                let text =
-                    format!("cannot finish deleting nodes: {error}; the next `flotilla start` tries again");
-                self.screen.reporter().report(Event::Warning { text: about(&self.name, &text) });
-                Ok(Changed::No)
-            }
-            finished => Ok(finished?),
-        }
-    }
-
     /// What the host lacks for a cluster of this version, and what is well.
     pub(crate) fn examine(&self, bundles: &BundleStore, version: &KubernetesVersion) -> Vec<Finding> {
         let mut findings = self.wait(self.wiring.driver.examine());
@@ -143,23 +104,8 @@ impl<'a> Cx<'a> {
     }
 
     /// Takes the right to change a cluster.
-    pub(crate) fn lock(
-        &self,
-        name: &ClusterName,
-        what: &str,
-        args: LockArgs,
-    ) -> Result<ClusterLock, OpError> {
+    pub(crate) fn lock(&self, name: &ClusterName, what: &str, args: LockArgs) -> Result<Locked, OpError> {
         self.context().lock(name, what, args.busy())
-    }
-
-    /// Does something to several clusters: see [`several::each`].
-    pub(crate) fn each(
-        &self,
-        names: Vec<ClusterName>,
-        done: &'static str,
-        act: impl Fn(&ClusterName) -> Result<(), OpError>,
-    ) -> Result<(), OpError> {
-        self.wait(several::each(&self.context(), names, done, async |name| act(&name)))
     }
 
     /// Told where nobody could answer for the API: no control plane is on.

@@ -10,6 +10,7 @@ use super::work::Work;
 use super::{Engine, Leaving};
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
+use crate::store::Locked;
 use flotilla_core::cluster::Cluster;
 use flotilla_core::{Changed, Drain, KubernetesState, Machine};
 
@@ -28,6 +29,7 @@ impl Engine<'_> {
     /// that only by force, as they are where etcd would lose its majority.
     pub async fn delete_nodes(
         &self,
+        locked: &Locked,
         cluster: &mut Cluster,
         nodes: &[NodeName],
         drain: Drain,
@@ -42,13 +44,13 @@ impl Engine<'_> {
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, (Leaving::Deleted, drain.force))?;
         // Nobody relies on one that is about to go.
         cluster.spec.hand_over_primary(nodes);
-        self.store.save(cluster)?;
+        locked.save(cluster)?;
         if reachable {
             self.empty(cluster, &observed, machines.clone(), nodes, drain).await?;
         }
         // From here on there is no way back: some may be gone.
         cluster.allocations.leaving.extend(nodes.iter().cloned());
-        self.store.save(cluster)?;
+        locked.save(cluster)?;
         let work = Work::on(cluster, machines).knowing(&observed);
         self.apply(&plan::remove_nodes(nodes, &retiring, &[], reachable), &work).await?;
         self.publish_anew(&retiring, &work).await?;
@@ -59,14 +61,18 @@ impl Engine<'_> {
         }
         self.driver.ensure_routes(cluster).await?;
         // Last: killed before, the same command finds them again and tells the others that they are gone.
-        self.store.save(cluster)
+        locked.save(cluster)
     }
 
     /// Finishes what deleted nodes left undone: those whose removal was killed go, and those that were deleted while the
     /// API could not be told are taken off its list. Call it when the API answers.
     ///
     /// One that etcd cannot spare now stays, and that is told.
-    pub async fn finish_removals(&self, cluster: &mut Cluster) -> Result<Changed, EngineError> {
+    pub async fn finish_removals(
+        &self,
+        locked: &Locked,
+        cluster: &mut Cluster,
+    ) -> Result<Changed, EngineError> {
         let is_known = |name: &NodeName| cluster.spec.nodes.iter().any(|node| node.name == *name);
         let mut leaving: Vec<_> =
             cluster.allocations.leaving.iter().filter(|name| is_known(name)).cloned().collect();
@@ -96,7 +102,7 @@ impl Engine<'_> {
         cluster.remove_nodes(&leaving);
         cluster.allocations.ghosts.clear();
         self.driver.ensure_routes(cluster).await?;
-        self.store.save(cluster)?;
+        locked.save(cluster)?;
         Ok(Changed::Yes)
     }
 

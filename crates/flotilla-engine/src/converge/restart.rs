@@ -6,6 +6,7 @@ use super::work::Work;
 use super::{Engine, Wait, powers};
 use crate::error::EngineError;
 use crate::plan;
+use crate::store::Locked;
 use flotilla_core::Changed;
 use flotilla_core::cluster::Cluster;
 
@@ -52,6 +53,7 @@ impl Engine<'_> {
     /// Each is off before its size is saved: killed in between, it is still to be changed.
     pub async fn resize(
         &self,
+        locked: &Locked,
         cluster: &mut Cluster,
         how: Resize<'_>,
         wait: &Wait,
@@ -66,7 +68,7 @@ impl Engine<'_> {
             on.into_iter().partition(|name| several && is_control_plane(name));
         let mut changed = Changed::No;
         if !off.is_empty() {
-            self.give(cluster, wanted, off)?;
+            give(locked, cluster, wanted, off)?;
         }
         if !one_by_one.is_empty() && !alone {
             // Who is dead would be missed while another is off.
@@ -77,7 +79,7 @@ impl Engine<'_> {
                 self.can_restart(cluster, name).await?;
             }
             self.power_off(cluster, std::slice::from_ref(name)).await?;
-            self.give(cluster, wanted, [name])?;
+            give(locked, cluster, wanted, [name])?;
             let started = if alone {
                 self.start_nodes(cluster, std::slice::from_ref(name), wait).await?
             } else {
@@ -88,26 +90,26 @@ impl Engine<'_> {
         if !others.is_empty() {
             let names: Vec<_> = others.iter().copied().cloned().collect();
             changed = changed.or(self.power_off(cluster, &names).await?);
-            self.give(cluster, wanted, others)?;
+            give(locked, cluster, wanted, others)?;
         }
         Ok(changed)
     }
+}
 
-    /// Saves the sizes and mounts of nodes that are off.
-    fn give<'n>(
-        &self,
-        cluster: &mut Cluster,
-        wanted: &ClusterSpec,
-        nodes: impl IntoIterator<Item = &'n NodeName>,
-    ) -> Result<(), EngineError> {
-        for name in nodes {
-            let wanted = wanted.nodes.iter().find(|wanted| wanted.name == *name);
-            let known = cluster.spec.nodes.iter_mut().find(|known| known.name == *name);
-            if let (Some(known), Some(wanted)) = (known, wanted) {
-                (known.cpus, known.memory) = (wanted.cpus, wanted.memory);
-                known.mounts.clone_from(&wanted.mounts);
-            }
+/// Saves the sizes and mounts of nodes that are off.
+fn give<'n>(
+    locked: &Locked,
+    cluster: &mut Cluster,
+    wanted: &ClusterSpec,
+    nodes: impl IntoIterator<Item = &'n NodeName>,
+) -> Result<(), EngineError> {
+    for name in nodes {
+        let wanted = wanted.nodes.iter().find(|wanted| wanted.name == *name);
+        let known = cluster.spec.nodes.iter_mut().find(|known| known.name == *name);
+        if let (Some(known), Some(wanted)) = (known, wanted) {
+            (known.cpus, known.memory) = (wanted.cpus, wanted.memory);
+            known.mounts.clone_from(&wanted.mounts);
         }
-        self.store.save(cluster)
     }
+    locked.save(cluster)
 }

@@ -82,7 +82,7 @@ async fn when_the_primary_leaves_another_speaks() {
     assert_eq!(world.node().as_ref(), "demo-m02");
     assert_eq!(last(&world), ["leave demo by demo-m02", "stop demo"]);
     let drain = Drain { limit: Duration::ZERO, force: false };
-    world.engine().delete_nodes(&mut world.cluster.clone(), &first, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &first, drain).await.unwrap();
     world.cluster.spec.nodes.retain(|node| node.name != first[0]);
     world.driver.ensure_routes(&world.cluster).await.unwrap();
     assert_eq!(world.start().await.unwrap(), Changed::No);
@@ -96,7 +96,7 @@ async fn three_become_one_in_one_go_and_the_last_stays() {
     world.engine().can_spare(&world.cluster, &two, Leaving::Deleted).await.unwrap();
     world.cluster.spec.hand_over_primary(&two);
     world.calls.take();
-    world.engine().delete_nodes(&mut world.cluster.clone(), &two, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &two, DRAIN).await.unwrap();
     let calls = world.calls.take();
     let leaving: Vec<_> = calls.iter().filter(|call| call.starts_with("leave")).collect();
     assert_eq!(leaving, ["leave demo by demo-m02", "leave demo-m03 by demo-m02"]);
@@ -125,7 +125,7 @@ async fn one_whose_machine_is_lost_can_be_deleted_and_added_anew() {
     world.bootstrapper.set_up(world.name(), &lost[0], false);
     let spec = world.cluster.spec.clone();
     world.cluster.spec.hand_over_primary(&lost);
-    world.engine().delete_nodes(&mut world.cluster.clone(), &lost, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &lost, DRAIN).await.unwrap();
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
     world.cluster.spec = spec;
     world.start().await.unwrap();
@@ -168,7 +168,11 @@ async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_fo
     let second = [second];
     let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap_err();
     assert_eq!(refused.to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
-    let refused = world.engine().delete_nodes(&mut world.cluster.clone(), &second, DRAIN).await.unwrap_err();
+    let refused = world
+        .engine()
+        .delete_nodes(&world.locked(), &mut world.cluster.clone(), &second, DRAIN)
+        .await
+        .unwrap_err();
     assert_eq!(refused.to_string(), "2 of 3 members are up; deleting demo-m02 leaves 1");
     assert_eq!(world.found().await.machines[&second[0]].power, Power::On);
     // The dead one can be spared, and then the other.
@@ -245,7 +249,7 @@ async fn who_is_cut_off_is_not_believed_and_does_not_speak_for_the_others() {
     world.engine().can_spare(&world.cluster, &first, Leaving::Deleted).await.unwrap();
     world.calls.take();
     // Also while it is still the first in the list.
-    world.engine().delete_nodes(&mut world.cluster.clone(), &first, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &first, DRAIN).await.unwrap();
     assert!(world.calls.take().contains(&"leave demo by demo-m02".to_owned()));
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
 }

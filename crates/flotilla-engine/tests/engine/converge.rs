@@ -233,7 +233,7 @@ async fn a_worker_is_emptied_before_it_goes() {
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.engine().drain_nodes(&world.cluster, &worker, drain).await.unwrap();
     world.engine().stop_nodes(&world.cluster, &worker, false).await.unwrap();
-    world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     insta::assert_snapshot!(world.calls.take().join("\n"), @"
     find
     drain demo-m02
@@ -259,7 +259,7 @@ async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.driver.lose_power(world.name(), &worker[0]);
-    world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     let calls = world.calls.take();
     assert_eq!(
         calls[calls.len() - 5..],
@@ -280,7 +280,7 @@ async fn an_api_that_is_silent_for_a_moment_still_hears_of_a_node_that_goes() {
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.calls.fail("observe", When::Before);
-    world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     assert_eq!(told(&world.take_events())[0], "plan drain/demo-m02");
 }
 
@@ -291,12 +291,12 @@ async fn a_deleted_node_is_forgotten_only_when_the_others_know_of_its_end() {
     let saved = |world: &World| world.store.get(world.name()).unwrap();
     let mut cluster = world.cluster.clone();
     world.calls.fail("ensure-routes", When::Before);
-    world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap_err();
+    world.engine().delete_nodes(&world.locked(), &mut cluster, &worker, drain).await.unwrap_err();
     world.cluster.allocations.leaving.insert(worker[0].clone());
     assert_eq!(saved(&world), world.cluster, "the same command finds it again");
 
     cluster = saved(&world);
-    world.engine().delete_nodes(&mut cluster, &worker, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut cluster, &worker, drain).await.unwrap();
     assert_eq!(world.calls.take().last().unwrap(), "ensure-routes");
     world.cluster.spec.nodes.truncate(1);
     world.cluster.allocations.release(&worker[0]);
@@ -327,7 +327,11 @@ async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.calls.fail("drain demo-m02", When::After);
     world.calls.fail("uncordon demo-m02", When::Before);
-    let error = world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap_err();
+    let error = world
+        .engine()
+        .delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain)
+        .await
+        .unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "`drain demo-m02` was told to fail", "the first failure is the error");
     let events = world.take_events();
@@ -342,7 +346,11 @@ async fn of_several_nodes_none_is_removed_if_one_cannot_be_emptied() {
     let (nodes, drain) =
         (["demo-m03", "demo-m04"].map(|name| name.parse().unwrap()), Drain { limit: LONG, force: false });
     world.calls.fail("drain demo-m04", When::After);
-    world.engine().delete_nodes(&mut world.cluster.clone(), &nodes, drain).await.unwrap_err();
+    world
+        .engine()
+        .delete_nodes(&world.locked(), &mut world.cluster.clone(), &nodes, drain)
+        .await
+        .unwrap_err();
     assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
 }
 
@@ -402,7 +410,7 @@ async fn a_worker_can_be_removed_from_a_cluster_whose_api_is_silent_and_that_is_
     world.stop().await.unwrap();
     world.take_events();
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
-    world.engine().delete_nodes(&mut world.cluster.clone(), &worker, drain).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     let events = world.take_events();
     assert!(matches!(events[0], Event::Warning { .. }), "{events:?}");
     assert_eq!(told(&events)[1..], ["plan remove/demo-m02", "> remove/demo-m02", ". remove/demo-m02"]);

@@ -80,7 +80,7 @@ async fn run(command: Command, world: &World) -> Result<Changed, EngineError> {
             if cluster.node(&node[0]).is_none() {
                 return Ok(Changed::No);
             }
-            world.engine().delete_nodes(&mut cluster, &node, DRAIN).await?;
+            world.engine().delete_nodes(&world.locked(), &mut cluster, &node, DRAIN).await?;
             Ok(Changed::Yes)
         }
     }

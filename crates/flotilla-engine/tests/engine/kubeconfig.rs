@@ -30,7 +30,11 @@ async fn a_broken_one_stops_nothing() {
 
     let drain = Drain { limit: Duration::from_secs(30), force: false };
     let mut cluster = world.cluster.clone();
-    world.engine().delete_nodes(&mut cluster, &["demo-m02".parse().unwrap()], drain).await.unwrap();
+    world
+        .engine()
+        .delete_nodes(&world.locked(), &mut cluster, &["demo-m02".parse().unwrap()], drain)
+        .await
+        .unwrap();
     assert!(said(&world).is_empty());
 
     assert_eq!(world.stop().await.unwrap(), Changed::Yes);
@@ -56,7 +60,11 @@ async fn a_broken_one_does_not_keep_a_control_plane_from_leaving() {
     world.kubeconfig.break_it();
     let drain = Drain { limit: Duration::from_secs(30), force: false };
     let mut cluster = world.cluster.clone();
-    world.engine().delete_nodes(&mut cluster, &["demo-m02".parse().unwrap()], drain).await.unwrap();
+    world
+        .engine()
+        .delete_nodes(&world.locked(), &mut cluster, &["demo-m02".parse().unwrap()], drain)
+        .await
+        .unwrap();
     assert_eq!(said(&world).len(), 1, "that its credentials may still be in it is reported");
 }
 

@@ -25,7 +25,7 @@ fn saved(world: &World) -> Cluster {
 async fn start(world: &World) -> Changed {
     let mut cluster = saved(world);
     let changed = world.engine().start(&cluster, &wait()).await.unwrap();
-    changed.or(world.engine().finish_removals(&mut cluster).await.unwrap())
+    changed.or(world.engine().finish_removals(&world.locked(), &mut cluster).await.unwrap())
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn a_node_that_was_deleted_while_the_cluster_was_off_is_off_the_list_after
     let world = World::running_of(with_two_workers()).await;
     world.stop().await.unwrap();
     let gone = names(["demo-m03"]);
-    world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap();
     assert_eq!(saved(&world).allocations.ghosts, gone.clone().into());
     world.calls.take();
     assert_eq!(start(&world).await, Changed::Yes);
@@ -49,11 +49,11 @@ async fn a_list_that_could_not_be_changed_is_changed_by_the_start_after() {
     let world = World::running_of(with_two_workers()).await;
     world.stop().await.unwrap();
     let gone = names(["demo-m03"]);
-    world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap();
     let mut cluster = saved(&world);
     world.engine().start(&cluster, &wait()).await.unwrap();
     world.calls.fail("remove-from-api demo-m03", When::Before);
-    world.engine().finish_removals(&mut cluster).await.unwrap_err();
+    world.engine().finish_removals(&world.locked(), &mut cluster).await.unwrap_err();
     assert_eq!(start(&world).await, Changed::Yes);
     assert!(saved(&world).allocations.ghosts.is_empty());
 }
@@ -63,13 +63,13 @@ async fn a_node_that_has_the_name_of_a_deleted_one_stays_on_the_list() {
     let world = World::running_of(with_two_workers()).await;
     world.stop().await.unwrap();
     let gone = names(["demo-m03"]);
-    world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap();
     let mut cluster = saved(&world);
     let node = world.cluster.spec.nodes[2].clone();
     cluster.spec.nodes.push(node);
     cluster.allocate().unwrap();
     assert!(cluster.allocations.ghosts.is_empty());
-    world.store.save(&cluster).unwrap();
+    world.save(&cluster).unwrap();
     start(&world).await;
     assert!(!world.calls.take().contains(&"remove-from-api demo-m03".to_owned()));
 }
@@ -85,7 +85,11 @@ async fn a_worker_whose_pods_cannot_be_moved_stays_unless_forced() {
         }
         let worker = names(["demo-m03"]);
         world.take_events();
-        let error = world.engine().delete_nodes(&mut saved(&world), &worker, DRAIN).await.unwrap_err();
+        let error = world
+            .engine()
+            .delete_nodes(&world.locked(), &mut saved(&world), &worker, DRAIN)
+            .await
+            .unwrap_err();
         let told_as = match error {
             EngineError::Paused { .. } => "paused",
             EngineError::ApiSilent { .. } => "silent",
@@ -97,7 +101,7 @@ async fn a_worker_whose_pods_cannot_be_moved_stays_unless_forced() {
         assert_eq!(saved(&world), world.cluster, "nothing was changed");
         assert_eq!(world.found().await.machines[&worker[0]].power, Power::On);
 
-        world.engine().delete_nodes(&mut saved(&world), &worker, FORCED).await.unwrap();
+        world.engine().delete_nodes(&world.locked(), &mut saved(&world), &worker, FORCED).await.unwrap();
         assert_eq!(told(&world.take_events())[1], "plan remove/demo-m03");
         assert_eq!(saved(&world).allocations.ghosts, worker.into());
     }
@@ -109,7 +113,7 @@ async fn a_removal_that_is_cut_off_anywhere_is_finished_by_the_same_command_and_
         let gone = names([node]);
         let whole = World::running_of(cluster.clone()).await;
         whole.calls.take();
-        whole.engine().delete_nodes(&mut saved(&whole), &gone, DRAIN).await.unwrap();
+        whole.engine().delete_nodes(&whole.locked(), &mut saved(&whole), &gone, DRAIN).await.unwrap();
         let calls = whole.calls.take();
         let wanted = whole.found().await;
         let emptied = calls.iter().position(|call| *call == format!("drain {node}")).unwrap() + 1;
@@ -120,7 +124,12 @@ async fn a_removal_that_is_cut_off_anywhere_is_finished_by_the_same_command_and_
                     let world = World::running_of(cluster.clone()).await;
                     world.calls.take();
                     world.calls.fail_nth(nth, when);
-                    if world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.is_ok() {
+                    if world
+                        .engine()
+                        .delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN)
+                        .await
+                        .is_ok()
+                    {
                         // Whoever it was asked of had an answer of its own.
                         continue;
                     }
@@ -128,7 +137,11 @@ async fn a_removal_that_is_cut_off_anywhere_is_finished_by_the_same_command_and_
                     if by_start {
                         assert_eq!(start(&world).await, Changed::Yes, "{what}");
                     } else {
-                        world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap();
+                        world
+                            .engine()
+                            .delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN)
+                            .await
+                            .unwrap();
                     }
                     assert_eq!(world.found().await, wanted, "{what}");
                     assert_eq!(saved(&world), saved(&whole), "{what}");
@@ -144,7 +157,7 @@ async fn a_removal_that_is_cut_off_before_the_pods_have_moved_is_none() {
     let world = World::running_of(with_two_workers()).await;
     let gone = names(["demo-m02"]);
     world.calls.fail("drain demo-m02", When::After);
-    world.engine().delete_nodes(&mut saved(&world), &gone, DRAIN).await.unwrap_err();
+    world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap_err();
     assert_eq!(saved(&world), world.cluster);
     assert_eq!(start(&world).await, Changed::No);
     assert_eq!(world.found().await.machines.len(), 3);
@@ -156,7 +169,7 @@ async fn a_control_plane_that_etcd_cannot_spare_now_stays_until_it_can() {
     let gone = names(["demo-m02"]);
     let mut cluster = saved(&world);
     cluster.allocations.leaving.insert(gone[0].clone());
-    world.store.save(&cluster).unwrap();
+    world.save(&cluster).unwrap();
     world.bootstrapper.set_up(world.name(), &"demo-m03".parse().unwrap(), false);
     world.take_events();
     start(&world).await;

@@ -28,7 +28,7 @@ async fn resize(
 ) -> Result<Changed, EngineError> {
     let mut cluster = world.cluster.clone();
     let how = Resize { nodes, wanted, going: &[], force, alone: false };
-    let done = world.engine().resize(&mut cluster, how, &wait()).await;
+    let done = world.engine().resize(&world.locked(), &mut cluster, how, &wait()).await;
     world.cluster = cluster;
     done
 }

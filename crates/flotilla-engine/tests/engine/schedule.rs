@@ -53,7 +53,7 @@ async fn what_ends_nodes_is_limited_as_well() {
     start_on(&world, 2).await.unwrap();
     let workers: Vec<NodeName> = world.cluster.spec.nodes[1..].iter().map(|node| node.name.clone()).collect();
     let how = flotilla_core::Drain { limit: MINUTE, force: false };
-    world.engine().delete_nodes(&mut world.cluster.clone(), &workers, how).await.unwrap();
+    world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &workers, how).await.unwrap();
     world.stop().await.unwrap();
     assert_eq!(world.calls.most_at_once("drain"), 16);
     assert_eq!(world.calls.most_at_once("remove demo"), 2);

@@ -12,7 +12,7 @@ use flotilla_core::Cancel;
 use flotilla_core::Changed;
 use flotilla_core::{Allocations, Cluster, Explain};
 use flotilla_engine::EngineError;
-use flotilla_engine::store::{ClusterLock, ClusterStore, Ranges, Renewal, WhenBusy};
+use flotilla_engine::store::{ClusterStore, Locked, Ranges, Renewal, WhenBusy};
 use flotilla_files::Holder;
 use flotilla_spec::{NodeSpec, Role, WantedPower};
 use flotilla_testkit::fake;
@@ -34,8 +34,13 @@ impl Kept {
 
     fn saved() -> Self {
         let kept = Self::new();
-        kept.store.save(&kept.cluster).unwrap();
+        kept.save(&kept.cluster).unwrap();
         kept
+    }
+
+    fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        let cancel = Cancel::new();
+        self.store.lock(cluster.name(), "a test", WhenBusy::Fail, &cancel, nobody_waits)?.save(cluster)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -57,7 +62,7 @@ impl Kept {
     fn cluster_changes(&self) {
         let mut changed = self.cluster.clone();
         "example.test".clone_into(&mut changed.spec.network.dns_domain);
-        self.store.save(&changed).unwrap();
+        self.save(&changed).unwrap();
     }
 
     /// With what the first version wrote in the place of what this one writes.
@@ -77,7 +82,7 @@ impl Kept {
         what: &str,
         busy: WhenBusy,
         on_wait: impl FnOnce(Option<Holder>),
-    ) -> Result<ClusterLock, EngineError> {
+    ) -> Result<Locked, EngineError> {
         self.store.lock(self.cluster.name(), what, busy, &Cancel::new(), on_wait)
     }
 }
@@ -130,9 +135,9 @@ fn a_cluster_of_the_first_version_is_one_that_can_grow() {
     let after: Vec<_> = cluster.nodes().collect();
     assert_eq!(after[..2], before);
     assert_eq!(after[2].address.to_string(), "10.213.0.4");
-    kept.store.save(&cluster).unwrap();
+    kept.save(&cluster).unwrap();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&cluster));
-    assert_eq!(kept.files(), ["state.json", "state.json.bak"], "one file is the cluster");
+    assert_eq!(kept.files(), ["lock", "state.json", "state.json.bak"], "one file is the cluster");
     // Cut off before the old file was removed.
     fs::write(kept.file("cluster.yaml"), OLD_SPEC).unwrap();
     assert_eq!(kept.load().unwrap(), Some(cluster));
@@ -156,7 +161,7 @@ fn the_backup_of_a_cluster_of_the_first_version_is_whole() {
     let old = kept.load().unwrap().unwrap();
     let mut new = old.clone();
     new.spec.nodes[1].power = flotilla_spec::WantedPower::Stopped;
-    kept.store.save(&new).unwrap();
+    kept.save(&new).unwrap();
     // As the hint about a damaged state says.
     fs::copy(kept.file("state.json.bak"), kept.file("state.json")).unwrap();
     assert_eq!(kept.load().unwrap(), Some(old));
@@ -187,7 +192,7 @@ fn a_save_that_is_cut_off_anywhere_leaves_the_old_cluster_or_the_new_one() {
     let mut new = old.clone();
     new.spec.nodes.push(NodeSpec::plain("demo-m03".parse().unwrap(), Role::Worker));
     new.allocate().unwrap();
-    kept.store.save(&new).unwrap();
+    kept.save(&new).unwrap();
     let after: BTreeMap<_, _> = files(&kept);
     let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let changed: Vec<_> = paths.into_iter().filter(|path| before.get(*path) != after.get(*path)).collect();
@@ -264,9 +269,9 @@ fn a_saved_cluster_is_loaded_as_it_was() {
     assert!(!state.contains("adding"), "as earlier versions wrote it: {state}");
     kept.cluster.spec.network.dns_domain = "example.test".to_owned();
     kept.cluster.allocations.adding.insert("demo".parse().unwrap());
-    kept.store.save(&kept.cluster).unwrap();
+    kept.save(&kept.cluster).unwrap();
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
-    assert_eq!(kept.files(), ["state.json", "state.json.bak"], "nothing unfinished");
+    assert_eq!(kept.files(), ["lock", "state.json", "state.json.bak"], "nothing unfinished");
 }
 
 #[test]
@@ -354,7 +359,7 @@ fn the_hint_for_a_damaged_state_brings_the_state_before_the_last_change_back() {
     let kept = Kept::saved();
     kept.cluster_changes();
     // What is the same is no change.
-    kept.store.save(&kept.store.get(kept.cluster.name()).unwrap()).unwrap();
+    kept.save(&kept.store.get(kept.cluster.name()).unwrap()).unwrap();
     fs::write(kept.file("state.json"), "").unwrap();
     let hint = kept.load().unwrap_err().hints().pop().unwrap();
     let command = hint.split('`').nth(1).unwrap();
@@ -418,7 +423,7 @@ fn a_removed_cluster_leaves_others_alone() {
     let kept = Kept::saved();
     let mut other = kept.cluster.clone();
     other.spec.name = "other".parse().unwrap();
-    kept.store.save(&other).unwrap();
+    kept.save(&other).unwrap();
     kept.store.remove(kept.cluster.name()).unwrap();
     assert_eq!(kept.store.names().unwrap(), [other.spec.name]);
 }
@@ -494,9 +499,9 @@ fn who_waited_for_a_cluster_that_was_deleted_can_make_it_anew() {
         told.recv().unwrap();
         kept.store.remove(kept.cluster.name()).unwrap();
         drop(first);
-        let _second = second.join().unwrap().unwrap();
+        let second = second.join().unwrap().unwrap();
         assert_eq!(kept.load().unwrap(), None);
-        kept.store.save(&kept.cluster).unwrap();
+        second.save(&kept.cluster).unwrap();
         let third = kept.lock("flotilla stop", WhenBusy::Fail, nobody_waits);
         assert!(matches!(third, Err(EngineError::Busy { .. })), "{third:?}");
     });
@@ -515,12 +520,12 @@ fn commands_that_make_and_delete_a_cluster_at_the_same_time_do_not_meet() {
         for _ in 0..COMMANDS {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
-                    let _lock = match kept.lock("a test", WhenBusy::Fail, nobody_waits) {
+                    let locked = match kept.lock("a test", WhenBusy::Fail, nobody_waits) {
                         Err(EngineError::Busy { .. }) => continue,
                         lock => lock.unwrap(),
                     };
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                    kept.store.save(&kept.cluster).unwrap();
+                    locked.save(&kept.cluster).unwrap();
                     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
                     assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
                     kept.store.remove(kept.cluster.name()).unwrap();
@@ -528,4 +533,35 @@ fn commands_that_make_and_delete_a_cluster_at_the_same_time_do_not_meet() {
             });
         }
     });
+}
+
+#[test]
+fn what_was_peeked_at_is_read_again_only_if_another_command_changed_it() {
+    let kept = Kept::saved();
+    let peeked = || kept.store.peek_existing(kept.cluster.name()).unwrap();
+    let (before, nobody_else) = (peeked(), peeked());
+    kept.cluster_changes();
+    let locked = kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap();
+    assert_eq!(before.cluster, kept.cluster);
+    let changed = locked.refresh(Some(before)).unwrap().unwrap();
+    assert_eq!(changed.spec.network.dns_domain, "example.test");
+    assert_eq!(locked.refresh(None).unwrap(), Some(changed));
+    kept.store.remove(kept.cluster.name()).unwrap();
+    assert_eq!(locked.refresh(Some(nobody_else.clone())).unwrap(), None);
+    let error = locked.refresh_existing(nobody_else).unwrap_err();
+    assert!(matches!(error, EngineError::NoCluster { .. }), "{error:?}");
+}
+
+#[test]
+fn a_state_that_no_cluster_can_have_is_damaged() {
+    let kept = Kept::saved();
+    let text = fs::read_to_string(kept.file("state.json")).unwrap();
+    let worker = text.replace("control-plane", "worker").into_bytes();
+    for (state, why) in [(worker, "it has no control plane"), (vec![0xff, b'{'], "stream did not contain")] {
+        fs::write(kept.file("state.json"), state).unwrap();
+        let error = kept.load().unwrap_err();
+        assert_eq!(error.code().name, "HOST_STATE_DAMAGED");
+        assert!(flotilla_core::explain::one_line(&error).contains(why), "{error:?}");
+        assert!(!error.hints().is_empty());
+    }
 }

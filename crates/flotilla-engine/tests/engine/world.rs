@@ -9,7 +9,7 @@ use flotilla_core::{Bootstrapper, Changed, Condition, Driver, KubernetesState, M
 use flotilla_core::{Cluster, Event, Reporter};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes, Wait};
-use flotilla_engine::store::ClusterStore;
+use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
 use flotilla_spec::{ClusterName, NodeName};
 use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeDriver, FakeKubeconfig};
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ impl World {
             cluster,
             _home: home,
         };
-        world.store.save(&world.cluster).unwrap();
+        world.save(&world.cluster).unwrap();
         world
     }
 
@@ -93,7 +93,7 @@ impl World {
         let mut small = cluster.clone();
         small.spec.nodes.truncate(1);
         let mut world = Self::running_of(small).await;
-        world.store.save(&cluster).unwrap();
+        world.save(&cluster).unwrap();
         world.cluster = cluster;
         world
     }
@@ -120,6 +120,16 @@ impl World {
             cancel: &self.cancel,
             lanes: Lanes::of_cores(2),
         }
+    }
+
+    /// The right to change the cluster, for as long as it is held.
+    pub(crate) fn locked(&self) -> Locked {
+        let who = |_| panic!("nobody else has the lock");
+        self.store.lock(self.name(), "a test", WhenBusy::Fail, &self.cancel, who).unwrap()
+    }
+
+    pub(crate) fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        self.locked().save(cluster)
     }
 
     pub(crate) fn name(&self) -> &ClusterName {

@@ -1,4 +1,7 @@
 //! Use cases against fakes: what they do, what they refuse, and that each goes on after a kill at any call.
 
+#![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
+
+mod delete;
 mod stop;
 mod world;

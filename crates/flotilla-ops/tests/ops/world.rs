@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flotilla_core::{Cluster, Condition, MachineState, Reporter};
 use flotilla_engine::converge::Wait;
-use flotilla_engine::store::ClusterStore;
+use flotilla_engine::store::{ClusterStore, WhenBusy};
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::{ClusterName, HostSize, NodeName};
 use flotilla_testkit::fake::{self, FakeHost, When};
@@ -42,11 +42,11 @@ impl World {
     pub(crate) async fn running(roles: &[&str]) -> Self {
         let world = Self::empty();
         let mut cluster = fake::cluster_of_roles(roles);
-        world.store.save(&cluster).unwrap();
+        world.save(&cluster);
         let wait = Wait { conditions: [Condition::NodeReady].into(), limit: Duration::from_mins(1) };
         world.context().engine().start(&cluster, &wait).await.unwrap();
         cluster.allocations.founded = true;
-        world.store.save(&cluster).unwrap();
+        world.save(&cluster);
         world.forget();
         world
     }
@@ -67,6 +67,11 @@ impl World {
             host: HostSize { cpus: 8, memory: 32 << 30 },
             is_root: self.is_root,
         }
+    }
+
+    pub(crate) fn save(&self, cluster: &Cluster) {
+        let locked = self.context().lock(cluster.name(), "a test", WhenBusy::Fail).unwrap();
+        locked.save(cluster).unwrap();
     }
 
     /// Begins new logs of calls and events.

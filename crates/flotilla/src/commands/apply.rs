@@ -9,7 +9,8 @@ use flotilla_core::{Changed, Drain};
 use flotilla_core::{Cluster, Event};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Resize;
-use flotilla_ops::OpError;
+use flotilla_engine::store::Locked;
+use flotilla_ops::{OpError, bring_up};
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(
         return Ok(());
     }
     // Held while a person thinks: what they agree to is what is done.
-    let _lock = cx.lock(&cx.name, "flotilla apply", args.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla apply", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let plan = Plan::new(&cx, &file, Some(&cluster))?;
     plan.feasible(&cx, &cluster)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(
     }
     cx.handle_signals()?;
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
-    let changed = change(&cx, &mut cluster, &plan, drain, None)?;
+    let changed = change(&cx, &locked, &mut cluster, &plan, drain, None)?;
     tell(&cx, args, &plan, changed);
     Ok(())
 }
@@ -109,6 +110,7 @@ pub(crate) fn tell_outages(cx: &Cx, plan: &Plan) {
 /// With `only` one node changes: no other is started or stopped.
 pub(crate) fn change(
     cx: &Cx,
+    locked: &Locked,
     cluster: &mut Cluster,
     plan: &Plan,
     drain: Drain,
@@ -132,13 +134,19 @@ pub(crate) fn change(
         cluster.nodes().map(|node| node.spec.name).filter(|name| resized.contains(name)).collect();
     let (wanted, force) = (&plan.wanted, drain.force);
     let how = Resize { nodes: &resized, wanted, going: &gone, force, alone: only.is_some() };
-    let mut changed = cx.wait(engine.resize(cluster, how, &wait))?;
+    let mut changed = cx.wait(engine.resize(locked, cluster, how, &wait))?;
     if let Some(node) = only {
         // Also where it is off: a command that was killed may have left it so in the middle of its restart. One that was
         // stopped gets what is new when it is started.
         let is_to_run = |known: &NodeSpec| known.name == *node && known.power == WantedPower::Running;
         if cluster.spec.nodes.iter().any(is_to_run) && cx.wait(engine.control_plane_is_on(cluster))? {
-            changed = changed.or(cx.start_nodes(cluster, std::slice::from_ref(node), &wait)?);
+            changed = changed.or(cx.wait(bring_up::start_nodes(
+                &cx.context(),
+                locked,
+                cluster,
+                std::slice::from_ref(node),
+                &wait,
+            ))?);
         }
     } else if plan.runs() {
         changed = changed.or(cx.wait(engine.start_staying(cluster, &gone, &wait))?);
@@ -157,11 +165,11 @@ pub(crate) fn change(
     }
     control_plane::check_again(cx, cluster, plan, drain.force)?;
     if !gone.is_empty() {
-        cx.wait(engine.delete_nodes(cluster, &gone, drain))?;
+        cx.wait(engine.delete_nodes(locked, cluster, &gone, drain))?;
         changed = Changed::Yes;
     }
     if plan.runs() {
-        changed = changed.or(cx.finish_removals(cluster)?);
+        changed = changed.or(cx.wait(bring_up::finish_removals(&cx.context(), locked, cluster))?);
     }
     let stopped = if plan.runs() {
         let off = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);

@@ -2,39 +2,41 @@
 
 use flotilla_core::Changed;
 use flotilla_core::Explain;
-use flotilla_ops::OpError;
-use flotilla_spec::ClusterName;
+use flotilla_ops::delete::{self, Deleted, Request};
+use flotilla_ops::{OpError, several};
 use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::cluster::Cx;
+use crate::screen::Screen;
 
 pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
-    cx.require_root()?;
+    let context = cx.context();
+    let delete = async |cluster| {
+        let deleted = delete::run(&context, &Request { cluster, busy: args.lock.busy() }).await?;
+        tell(cx.screen, &deleted);
+        Ok(deleted.changed)
+    };
     cx.handle_signals()?;
     if !args.all {
-        let deleted = delete(cx, &cx.name, args)?;
-        if !deleted.is_yes() {
+        if !cx.wait(delete(cx.name.clone()))?.is_yes() {
             suggest_others(cx);
         }
         return Ok(());
     }
-    let names = cx.store.names()?;
+    let names = cx.wait(delete::all(&context))?;
     if names.is_empty() {
         cx.screen.result(&json!({"changed": false}), || "there is no cluster to delete".into());
     }
-    cx.each(names, "deleted", |name| delete(cx, name, args).map(drop))
+    cx.wait(several::each(&context, names, "deleted", async |name| delete(name).await.map(drop)))
 }
 
-/// Without a look at its state, which may be damaged or gone: the name is enough.
-fn delete(cx: &Cx, name: &ClusterName, args: &DeleteArgs) -> Result<Changed, OpError> {
-    let _lock = cx.lock(name, "flotilla delete", args.lock)?;
-    let deleted = cx.wait(cx.engine().delete(name))?;
-    cx.screen.result(&json!({"cluster": name.as_ref(), "changed": deleted.is_yes()}), || match deleted {
+fn tell(screen: &Screen, deleted: &Deleted) {
+    let name = &deleted.cluster;
+    screen.result(deleted, || match deleted.changed {
         Changed::Yes => format!("{name} is deleted"),
         Changed::No => format!("there is no cluster {name}: nothing was deleted"),
     });
-    Ok(deleted)
 }
 
 /// For a person who has mistyped the name: that the cluster does not exist is no failure, as with minikube.

@@ -15,7 +15,7 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::store::Ranges;
 use flotilla_kubeadm::flannel_manifest;
-use flotilla_ops::OpError;
+use flotilla_ops::{OpError, bring_up};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, Cni, NodeName, NodeSpec, WantedPower};
 use serde_json::json;
@@ -127,7 +127,7 @@ fn start(
     prepare::warn(cx, &spec);
     let bundles = bundles::take(cx, bundle_store, &spec, is_new)?;
 
-    let _lock = cx.lock(&cx.name, "flotilla start", how.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla start", how.lock)?;
     // Another command may have changed it while we waited.
     let mut pending = Vec::new();
     let mut cluster = if let Some(known) = cx.store.load(&cx.name)? {
@@ -164,7 +164,7 @@ fn start(
         }
         made?
     };
-    let changed = cx.start(&mut cluster, &how.wait)?;
+    let changed = cx.wait(bring_up::start(&cx.context(), &locked, &mut cluster, &how.wait))?;
     tell(cx.screen, &cluster, changed, &pending);
     Ok(())
 }

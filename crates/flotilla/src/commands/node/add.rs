@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flotilla_bundle::BundleStore;
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
-use flotilla_ops::OpError;
+use flotilla_ops::{OpError, bring_up};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ExtraOption, FeatureGates, KubernetesVersion, NodeDefaults, NodeName, NodeSpec, Role};
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), OpError> {
     let typed = Typed::parse(cx, args)?;
     cx.cluster()?;
     cx.handle_signals()?;
-    let _lock = cx.lock(&cx.name, "flotilla node add", args.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla node add", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     super::control_plane_is_to_run(&cluster)?;
     let wanted = typed.over(&cluster.spec.node_defaults)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), OpError> {
     cx.wait(cx.engine().require_api(&cluster))?;
     prepare::warn(cx, &cluster.spec);
     let _held = prepare::save(cx, &mut cluster)?;
-    cx.start_nodes(&mut cluster, &added, &wait::default())?;
+    cx.wait(bring_up::start_nodes(&cx.context(), &locked, &mut cluster, &added, &wait::default()))?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": added.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || format!("{} joined cluster {}", super::joined(&added), cx.name));

@@ -12,7 +12,7 @@ use crate::cluster::Cx;
 pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), OpError> {
     super::names(&cx.cluster()?, &args.nodes)?;
     cx.handle_signals()?;
-    let _lock = cx.lock(&cx.name, "flotilla node delete", args.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla node delete", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let names = super::names(&cluster, &args.nodes)?;
     if cluster.spec.control_planes().all(|node| names.contains(&node.name)) {
@@ -23,7 +23,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), OpError> {
     if !drain.force {
         cx.wait(cx.engine().can_spare(&cluster, &names, Leaving::Deleted))?;
     }
-    cx.wait(cx.engine().delete_nodes(&mut cluster, &names, drain))?;
+    cx.wait(cx.engine().delete_nodes(&locked, &mut cluster, &names, drain))?;
     let value =
         json!({"cluster": cx.name.as_ref(), "nodes": names.iter().map(AsRef::as_ref).collect::<Vec<&str>>()});
     cx.screen.result(&value, || {

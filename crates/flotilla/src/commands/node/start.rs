@@ -1,7 +1,7 @@
 //! `flotilla node start`
 
 use flotilla_core::Changed;
-use flotilla_ops::OpError;
+use flotilla_ops::{OpError, bring_up};
 use flotilla_spec::WantedPower;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), OpError> {
     let wanted: Vec<String> = args.nodes.iter().chain(&args.name).cloned().collect();
     super::names(&cx.cluster()?, &wanted)?;
     cx.handle_signals()?;
-    let _lock = cx.lock(&cx.name, "flotilla node start", args.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla node start", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let asked_for = super::names(&cluster, &wanted)?;
     // As a proposal has it: `node add`, then `node start`. Its --all says the same.
@@ -28,11 +28,11 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), OpError> {
     ranges::check(cx, &cluster, false)?;
     let changed = if asked_for.is_empty() {
         cx.store.save(&cluster)?;
-        cx.start(&mut cluster, &wait::default())?
+        cx.wait(bring_up::start(&cx.context(), &locked, &mut cluster, &wait::default()))?
     } else {
         cx.wait(cx.engine().can_start_nodes(&cluster, &asked_for))?;
         cx.store.save(&cluster)?;
-        cx.start_nodes(&mut cluster, &asked_for, &wait::default())?
+        cx.wait(bring_up::start_nodes(&cx.context(), &locked, &mut cluster, &asked_for, &wait::default()))?
     };
     cx.screen.result(&json!({"cluster": cx.name.as_ref(), "changed": changed.is_yes()}), || {
         let (names, verb) = (super::joined(&names), if names.len() > 1 { "run" } else { "runs" });

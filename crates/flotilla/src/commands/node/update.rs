@@ -23,7 +23,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     }
     node_of(&cx.cluster()?, Some(&args.node))?;
     // Held while a person thinks: what they agree to is what is done.
-    let _lock = cx.lock(&cx.name, "flotilla node update", args.lock)?;
+    let locked = cx.lock(&cx.name, "flotilla node update", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     let node = node_of(&cluster, Some(&args.node))?.spec.name;
     let plan = plan(&cluster, &node, &settings)?;
@@ -47,7 +47,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     prepare::warn(cx, &plan.wanted);
     // No node goes, so none is drained.
     let drain = Drain { limit: Duration::ZERO, force: args.force };
-    let changed = apply::change(cx, &mut cluster, &plan, drain, Some(&node))?;
+    let changed = apply::change(cx, &locked, &mut cluster, &plan, drain, Some(&node))?;
     let mut value = plan.to_json();
     value["node"] = json!(node.as_ref());
     value["changed"] = json!(changed.is_yes() || !plan.changes.is_empty());
