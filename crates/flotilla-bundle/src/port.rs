@@ -1,5 +1,7 @@
 //! The bundle store as the use cases know it.
 
+use std::path::PathBuf;
+
 use flotilla_core::{
     BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Explain, Forecast, Origin, Prospect,
     Reporter,
@@ -40,6 +42,10 @@ impl Bundles for BundleStore {
         let request = Request { keep_cache: more_follow, ..of_version(version) };
         let Made { bundle, origin, .. } = self.ensure(&request, reporter).map_err(port_error)?;
         Ok((facts(bundle)?, origin))
+    }
+
+    fn kubectl(&self, digest: &str) -> PathBuf {
+        self.bundles().join(digest).join("bin/kubectl")
     }
 
     fn hold(&self, digest: &str) -> Result<BundleHold, BundlesError> {

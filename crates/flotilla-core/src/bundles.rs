@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flotilla_spec::KubernetesVersion;
@@ -134,6 +135,9 @@ pub trait Bundles: Send + Sync {
         more_follow: bool,
         reporter: &dyn Reporter,
     ) -> Result<(BundleFacts, Origin), BundlesError>;
+
+    /// The kubectl in a bundle, for the host.
+    fn kubectl(&self, digest: &str) -> PathBuf;
 
     /// Keeps a bundle from being removed. It is an error if it does not exist any more.
     fn hold(&self, digest: &str) -> Result<BundleHold, BundlesError>;

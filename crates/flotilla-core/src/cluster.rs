@@ -9,7 +9,7 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 /// A spec with everything in it that had to be chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     pub spec: ClusterSpec,
     pub allocations: Allocations,
@@ -53,7 +53,7 @@ pub struct Allocations {
 }
 
 /// A node with its addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// With the taint that all control planes have, if they have one.
     pub spec: NodeSpec,

@@ -34,6 +34,14 @@ pub struct MachineState {
     pub intact: bool,
 }
 
+/// The end of a log that a machine has left on its disk.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LogFile {
+    /// Its path in the machine.
+    pub path: String,
+    pub text: String,
+}
+
 /// One node's machine, whatever it is made of.
 pub trait Machine: Send + Sync {
     fn name(&self) -> &NodeName;
@@ -48,6 +56,12 @@ pub trait Machine: Send + Sync {
     /// The folder of the host that is its `/var`, whether it is on or off; none where its disk is its own.
     fn var(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// The last lines of each log of the node's services and of the containers in kube-system, as a machine that is off
+    /// has left them; none if the host cannot reach its disk.
+    fn offline_logs(&self, _lines: usize) -> io::Result<Option<Vec<LogFile>>> {
+        Ok(None)
     }
 
     /// Reads a small file from the disk of a machine that is off; none if there is none, or if the host cannot reach

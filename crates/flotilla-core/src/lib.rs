@@ -31,7 +31,9 @@ pub use cancel::Cancel;
 pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
 pub use cluster::{Allocations, Cluster, Node};
-pub use driver::{Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Severity, Subnet};
+pub use driver::{
+    Driver, DriverError, Finding, LogFile, Machine, MachineState, Power, Refusal, Severity, Subnet,
+};
 pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};

@@ -31,6 +31,7 @@ mod etc;
 mod examine;
 mod keepalived;
 mod limits;
+mod logs;
 mod machine;
 mod names;
 mod neighbours;

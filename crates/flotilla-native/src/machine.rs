@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_core::Cancel;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Power};
+use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
 use flotilla_linux::cgroup::{Group, is_init};
 use flotilla_linux::enter::{self, Files, Progress, Request};
 use flotilla_linux::host::{self, CommandError};
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
-use super::{Native, layout};
+use super::{Native, layout, logs};
 
 /// How long a file of a machine may take without progress: as long as a program, since a slow disk makes both wait.
 const FILE_LIMIT: Duration = Cmd::DEFAULT_LIMIT;
@@ -219,6 +219,10 @@ impl Machine for NativeMachine {
 
     fn var(&self) -> Option<PathBuf> {
         Some(self.disk.var())
+    }
+
+    fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
+        logs::of(&self.disk, lines).map(Some)
     }
 
     fn read_disk(&self, path: &str) -> io::Result<Option<Vec<u8>>> {

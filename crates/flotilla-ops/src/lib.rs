@@ -8,8 +8,17 @@ pub mod bring_up;
 pub mod context;
 pub mod delete;
 mod error;
+pub mod export;
+pub mod ip;
+pub mod kubectl;
+pub mod list;
+pub mod list_nodes;
+pub mod logs;
+pub mod lookup;
 pub mod several;
+pub mod ssh;
 pub mod stop;
+pub mod update_context;
 
 pub use context::Context;
 pub use error::OpError;

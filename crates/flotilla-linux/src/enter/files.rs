@@ -1,14 +1,17 @@
 //! The files of a running machine, read and written from the host without a program in between.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat,
+};
+use rustix::io::Errno;
 
 use crate::process::Process;
 use flotilla_core::Cancel;
@@ -54,6 +57,39 @@ impl Files {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(Some(bytes))
+    }
+
+    /// The last lines of a file of any size; none if it does not exist.
+    pub fn tail(&self, path: &Path, lines: usize) -> io::Result<Option<String>> {
+        let (mut file, _) = match self.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let size = file.metadata()?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(LARGEST)))?;
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let all: Vec<_> = text.lines().collect();
+        Ok(Some(all[all.len().saturating_sub(lines)..].join("\n")))
+    }
+
+    /// The names in a directory, sorted. Without the directory there are none.
+    pub fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match openat2(&self.root, directory, flags, Mode::empty(), INSIDE) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(directory)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
     }
 
     /// Writes a file, whole or not at all; makes its folder.
@@ -130,7 +166,7 @@ impl Files {
     fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat2(&self.root, path, flags, Mode::empty(), INSIDE) {
-            Err(rustix::io::Errno::NOENT) => {}
+            Err(Errno::NOENT) => {}
             folder => return Ok(folder?),
         }
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -138,7 +174,7 @@ impl Files {
         };
         let parent = self.folder(parent)?;
         let made = match mkdirat(&parent, name, FOLDER) {
-            Err(rustix::io::Errno::EXIST) => false,
+            Err(Errno::EXIST) => false,
             made => made.map(|()| true)?,
         };
         let folder = openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())?;

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
 mod delete;
+mod reading;
 mod stop;
+mod update_context;
 mod world;

@@ -1,6 +1,7 @@
 //! Bundles that nobody has to build.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -136,6 +137,10 @@ impl Bundles for FakeBundles {
         self.built().insert(version.clone());
         call.end()?;
         Ok((facts(version), Origin::Own))
+    }
+
+    fn kubectl(&self, digest: &str) -> PathBuf {
+        format!("/home/.flotilla/bundles/{digest}/bin/kubectl").into()
     }
 
     fn hold(&self, digest: &str) -> Result<BundleHold, BundlesError> {

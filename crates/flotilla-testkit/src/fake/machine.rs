@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Power};
+use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
 use flotilla_spec::NodeName;
 
 use super::Calls;
@@ -127,6 +127,17 @@ impl Machine for FakeMachine {
 
     fn guest(&self) -> &dyn Guest {
         self
+    }
+
+    fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
+        let files = self.files();
+        let logs = files.iter().filter(|(path, _)| path.starts_with("/var/log/"));
+        let end = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let all: Vec<_> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
+        };
+        Ok(Some(logs.map(|(path, bytes)| LogFile { path: path.clone(), text: end(bytes) }).collect()))
     }
 
     fn read_disk(&self, path: &str) -> io::Result<Option<Vec<u8>>> {

@@ -1,18 +1,18 @@
 //! `flotilla ip`
 
 use flotilla_ops::OpError;
-use serde_json::json;
+use flotilla_ops::ip::{self, Request};
 
 use crate::args::IpArgs;
-use crate::cluster::{Cx, node_of};
+use crate::cluster::Cx;
 
 pub(crate) fn run(cx: &Cx, args: &IpArgs) -> Result<(), OpError> {
-    let cluster = cx.cluster()?;
-    let node = node_of(&cluster, args.wanted())?;
+    let request = Request { cluster: cx.name.clone(), node: args.wanted().map(str::to_owned) };
+    let address = cx.wait(ip::run(&cx.context(), &request))?;
     if cx.screen.is_json() {
-        cx.screen.json(&json!({"name": node.spec.name.as_ref(), "ip": node.address}));
+        cx.screen.json(&address);
     } else {
-        cx.screen.line(&node.address.to_string());
+        cx.screen.line(&address.ip.to_string());
     }
     Ok(())
 }

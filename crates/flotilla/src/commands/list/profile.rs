@@ -2,37 +2,32 @@
 
 use flotilla_core::Cluster;
 use flotilla_core::cluster::API_PORT;
-use flotilla_core::explain::one_line;
 use flotilla_ops::OpError;
+use flotilla_ops::list::{self, Request, State, Valid};
 use flotilla_spec::Role;
 use serde_json::{Value, json};
 
-use super::{find, is_current, power_of, tell};
+use super::{tell, word};
 use crate::args::{ProfileListArgs, ProfileListOutput};
 use crate::cluster::Cx;
 use crate::screen::bordered_table;
 
 /// A cluster that can be read.
-struct Profile {
-    cluster: Cluster,
+struct Profile<'a> {
+    cluster: &'a Cluster,
     status: &'static str,
     current: bool,
 }
 
 pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), OpError> {
-    let found = find(cx)?;
+    let listed = cx.wait(list::run(&cx.context(), Request { light: args.light }))?;
     let mut valid = Vec::new();
     let mut invalid = Vec::new();
-    for one in &found {
+    for one in &listed {
         match &one.state {
-            Ok(cluster) => valid.push(Profile {
-                status: if args.light { "Skipped" } else { power_of(cx, cluster).1 },
-                current: is_current(cx, &one.name),
-                cluster: cluster.clone(),
-            }),
-            Err(error) => {
-                let why = one_line(error);
-                invalid.push(json!({"Name": one.name.as_ref(), "Status": "Invalid", "Error": why}));
+            State::Valid(it) => valid.push(Profile::of(it)),
+            State::Invalid { error, .. } => {
+                invalid.push(json!({"Name": one.name.as_ref(), "Status": "Invalid", "Error": error}));
             }
         }
     }
@@ -51,7 +46,7 @@ pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), OpError> {
         }
         ProfileListOutput::Table => {}
     }
-    tell(cx, &found);
+    tell(cx, &listed);
     Ok(())
 }
 
@@ -75,7 +70,11 @@ fn without_port<T>(mut cells: Vec<T>) -> Vec<T> {
     cells
 }
 
-impl Profile {
+impl<'a> Profile<'a> {
+    fn of(Valid { cluster, power, is_current }: &'a Valid) -> Self {
+        Self { cluster, status: power.map_or("Skipped", |power| word(power.status)), current: *is_current }
+    }
+
     fn is_active(&self, cx: &Cx) -> bool {
         *self.cluster.name() == cx.name
     }
@@ -101,7 +100,7 @@ impl Profile {
         json!({
             "Name": self.cluster.name().as_ref(),
             "Status": self.status,
-            "Config": config(&self.cluster),
+            "Config": config(self.cluster),
             "Active": self.is_active(cx),
             "ActiveKubeContext": self.current,
         })

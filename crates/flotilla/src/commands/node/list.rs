@@ -1,15 +1,13 @@
 //! `flotilla node list`
 
-use flotilla_bundle::BundleStore;
-use flotilla_core::Cluster;
-use flotilla_core::{Machine, Power};
 use flotilla_ops::OpError;
+use flotilla_ops::list_nodes::{self, ListedNode, Request, Status};
 use flotilla_spec::quantity::MIB;
-use flotilla_spec::{HostSize, Memory, NodeSpec, Role, WantedPower};
+use flotilla_spec::{Memory, Role, WantedPower};
 use serde::Serialize;
 
 use crate::args::{NodeListArgs, NodeListOutput};
-use crate::cluster::{Cx, this_host};
+use crate::cluster::Cx;
 use crate::screen::{fill_in, table};
 
 /// A node, with the names that templates use.
@@ -18,9 +16,9 @@ use crate::screen::{fill_in, table};
 struct Row {
     name: String,
     role: &'static str,
-    status: &'static str,
+    status: Status,
     /// What it should be: another status than that is a node that ended by itself, or whose host did.
-    wanted: &'static str,
+    wanted: Status,
     #[serde(rename = "IP")]
     ip: String,
     version: String,
@@ -38,36 +36,9 @@ struct Row {
     pid: Option<u32>,
 }
 
-/// From the state and the machines alone: it answers also while the API does not.
 pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), OpError> {
-    let cluster = cx.cluster()?;
-    let machines = cx.wait(cx.engine().machines(&cx.name))?;
-    let host = this_host();
-    let rows: Vec<Row> = cluster
-        .nodes()
-        .map(|node| Row {
-            role: match node.spec.role {
-                Role::ControlPlane => "control-plane",
-                Role::Worker => "worker",
-            },
-            status: status(cx, machines.get(&node.spec.name).map(AsRef::as_ref)),
-            wanted: match node.spec.power {
-                WantedPower::Running => "Running",
-                WantedPower::Stopped => "Stopped",
-            },
-            ip: node.address.to_string(),
-            version: version(cx, &cluster, &node.spec),
-            cpus: node.spec.cpus.count_on(&host).unwrap_or(host.cpus).to_string(),
-            memory: memory(&node.spec, &host),
-            pod_cidr: node.pod_range.to_string(),
-            labels: node.spec.labels.to_string(),
-            taints: listed(&node.spec.taints),
-            mounts: listed(&node.spec.mounts),
-            ports: listed(&node.spec.ports),
-            pid: machines.get(&node.spec.name).and_then(|machine| machine.pid()),
-            name: node.spec.name.to_string(),
-        })
-        .collect();
+    let listed = cx.wait(list_nodes::run(&cx.context(), &Request { cluster: cx.name.clone() }))?;
+    let rows: Vec<Row> = listed.iter().map(Row::of).collect();
     match (&args.format, args.output) {
         (Some(template), _) => {
             for row in &rows {
@@ -94,35 +65,42 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), OpError> {
 const HEADING: [&str; 7] = ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY"];
 
 impl Row {
+    fn of(ListedNode { node, status, version, cpus, memory, pid }: &ListedNode) -> Self {
+        let spec = &node.spec;
+        Self {
+            name: spec.name.to_string(),
+            role: match spec.role {
+                Role::ControlPlane => "control-plane",
+                Role::Worker => "worker",
+            },
+            status: *status,
+            wanted: match spec.power {
+                WantedPower::Running => Status::Running,
+                WantedPower::Stopped => Status::Stopped,
+            },
+            ip: node.address.to_string(),
+            version: version.clone(),
+            cpus: cpus.to_string(),
+            // The host's is no whole number of anything but Ki.
+            memory: Memory::Bytes(memory - memory % MIB).to_string(),
+            pod_cidr: node.pod_range.to_string(),
+            labels: spec.labels.to_string(),
+            taints: listed(&spec.taints),
+            mounts: listed(&spec.mounts),
+            ports: listed(&spec.ports),
+            pid: *pid,
+        }
+    }
+
     fn cells(self) -> Vec<String> {
-        let ended = self.status == "Stopped" && self.wanted == "Running";
-        let status = if ended { "Stopped (should run)" } else { self.status };
+        let status = match (self.status, self.wanted) {
+            (Status::Stopped, Status::Running) => "Stopped (should run)",
+            (Status::Stopped, _) => "Stopped",
+            (Status::Running, _) => "Running",
+            (Status::Paused, _) => "Paused",
+        };
         vec![self.name, self.ip, self.role.into(), status.into(), self.version, self.cpus, self.memory]
     }
-}
-
-/// In `status`' words.
-fn status(cx: &Cx, machine: Option<&dyn Machine>) -> &'static str {
-    match machine.filter(|machine| machine.state().power == Power::On) {
-        Some(machine) if cx.wait(cx.engine().bootstrapper.is_paused(machine)) => "Paused",
-        Some(_) => "Running",
-        None => "Stopped",
-    }
-}
-
-/// What it can have: all of the host's where it has no limit. The host's is no whole number of anything but Ki.
-fn memory(node: &NodeSpec, host: &HostSize) -> String {
-    let bytes = node.memory.bytes_on(host).unwrap_or(host.memory);
-    Memory::Bytes(bytes - bytes % MIB).to_string()
-}
-
-/// The version of a node's kubelet; of one with a bundle of its own, that of the bundle.
-fn version(cx: &Cx, cluster: &Cluster, node: &NodeSpec) -> String {
-    let bundle_store =
-        node.bundle.is_some().then(|| BundleStore::open(cx.settings().home.clone(), cx.cancel.clone()));
-    let bundle = bundle_store
-        .and_then(|bundle_store| bundle_store.ok()?.find(cluster.allocations.bundle_of(&node.name)).ok());
-    bundle.map_or_else(|| cluster.spec.version_of(node).to_string(), |bundle| bundle.manifest.kubernetes)
 }
 
 fn listed(items: &[impl ToString]) -> String {

@@ -1,0 +1,66 @@
+//! `flotilla node list`: from the state and the machines alone, so that it answers also while the API does not.
+
+use flotilla_core::{Cluster, Machine, Node, Power};
+use flotilla_spec::{ClusterName, NodeSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::{Context, OpError, lookup};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub cluster: ClusterName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedNode {
+    pub node: Node,
+    pub status: Status,
+    /// Of its kubelet.
+    pub version: String,
+    /// All of the host's where it has no limit.
+    pub cpus: u32,
+    /// In bytes; all of the host's where it has no limit.
+    pub memory: u64,
+    /// The process of the host that the node ends with.
+    pub pid: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    Running,
+    Paused,
+    Stopped,
+}
+
+pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Vec<ListedNode>, OpError> {
+    let cluster = lookup::cluster(cx, &request.cluster).await?;
+    let machines = cx.engine().machines(cluster.name()).await?;
+    let mut nodes = Vec::new();
+    for node in cluster.nodes() {
+        let machine = machines.get(&node.spec.name).map(AsRef::as_ref);
+        nodes.push(ListedNode {
+            status: status(cx, machine).await,
+            version: version(cx, &cluster, &node.spec),
+            cpus: node.spec.cpus.count_on(&cx.host).unwrap_or(cx.host.cpus),
+            memory: node.spec.memory.bytes_on(&cx.host).unwrap_or(cx.host.memory),
+            pid: machine.and_then(Machine::pid),
+            node,
+        });
+    }
+    Ok(nodes)
+}
+
+async fn status(cx: &Context<'_>, machine: Option<&dyn Machine>) -> Status {
+    match machine.filter(|machine| machine.state().power == Power::On) {
+        Some(machine) if cx.bootstrapper.is_paused(machine).await => Status::Paused,
+        Some(_) => Status::Running,
+        None => Status::Stopped,
+    }
+}
+
+/// Of a node with a bundle of its own, that of the bundle.
+fn version(cx: &Context<'_>, cluster: &Cluster, node: &NodeSpec) -> String {
+    let digest = node.bundle.as_ref().map(|_| cluster.allocations.bundle_of(&node.name));
+    let bundle = digest.and_then(|digest| cx.bundles.find(digest).ok());
+    bundle.map_or_else(|| cluster.spec.version_of(node).to_string(), |bundle| bundle.kubernetes.to_string())
+}

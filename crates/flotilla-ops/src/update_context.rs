@@ -1,0 +1,46 @@
+//! `flotilla update-context`: puts the cluster into the person's kubeconfig and makes it the current context.
+
+use std::path::PathBuf;
+
+use flotilla_core::{ApiAccess, Changed, Cluster};
+use flotilla_engine::EngineError;
+use flotilla_spec::ClusterName;
+use serde::{Deserialize, Serialize};
+
+use crate::{Context, OpError, lookup};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub cluster: ClusterName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Updated {
+    pub cluster: ClusterName,
+    pub changed: Changed,
+    /// The file that has the cluster.
+    pub kubeconfig: PathBuf,
+}
+
+pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Updated, OpError> {
+    let cluster = lookup::cluster(cx, &request.cluster).await?;
+    let access = access(cx, &cluster).await?;
+    let name = cluster.name();
+    let changed = cx.kubeconfig.put(name, &access).map_err(EngineError::from)?;
+    Ok(Updated { cluster: name.clone(), changed, kubeconfig: cx.kubeconfig.path(name) })
+}
+
+/// By the first control plane that is on and has it.
+async fn access(cx: &Context<'_>, cluster: &Cluster) -> Result<ApiAccess, EngineError> {
+    let engine = cx.engine();
+    for node in cluster.spec.control_planes() {
+        let machine = match engine.machine(cluster.name(), &node.name).await {
+            Err(EngineError::NotRunning { .. } | EngineError::Stopped(_)) => continue,
+            machine => machine?,
+        };
+        if let Some(access) = cx.bootstrapper.access(cluster, machine.as_ref()).await? {
+            return Ok(access);
+        }
+    }
+    Err(EngineError::Stopped(cluster.name().clone()))
+}
