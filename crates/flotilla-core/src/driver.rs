@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use flotilla_node_api::NodeConfig;
 use flotilla_spec::error::Requirement;
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
@@ -12,6 +13,7 @@ use ipnet::Ipv4Net;
 use crate::changed::Changed;
 use crate::cluster::Cluster;
 use crate::explain::Code;
+use crate::facts::{HostFacts, LinkFacts, RootFacts};
 use crate::guest::{Guest, GuestError};
 
 /// A machine's power, as found.
@@ -150,18 +152,29 @@ pub trait Driver: Send + Sync {
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
-    /// Whether every machine that is on and has its link knows what [`Self::ensure_routes`] would tell it.
-    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError>;
+    /// The host, as far as it matters inside nodes.
+    async fn facts(&self) -> Result<HostFacts, DriverError>;
 
-    /// Tells every machine that is on the way to the pods and the names of all others, and the host the ways to their
-    /// ports. Machines that are made or repaired later know by themselves.
+    /// The link that the cluster's nodes have.
+    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError>;
+
+    /// The root that a node has, or will have.
+    async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError>;
+
+    /// Brings the host's routes and ports in line with the nodes of the cluster: those to nodes that are gone are removed.
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
     /// The machines that are there, in whatever state.
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
-    /// Makes the machine if it is not there, and turns it on if it is off. Programs can run in it afterwards.
-    async fn ensure(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, DriverError>;
+    /// Makes the machine if it does not exist, and turns it on if it is off: with `config` inside. Gives one that is on
+    /// already the link that it lacks, and changes nothing else in it. Programs can run in it afterwards.
+    async fn ensure(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        config: &NodeConfig,
+    ) -> Result<Arc<dyn Machine>, DriverError>;
 
     /// Turns the machine off in an orderly way; it keeps its disk. No port of the host leads to it any more.
     async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;

@@ -73,6 +73,8 @@ pub enum GuestError {
     Frozen { node: String, what: String },
     #[error("node {node} does not answer: {what} took longer than {} s", limit.as_secs())]
     TimedOut { node: String, what: String, limit: Duration },
+    #[error("node {node} was booted by another version of flotilla")]
+    OtherVersion { node: String },
     #[error("node {node} is not running")]
     Off { node: String },
     #[error("interrupted")]

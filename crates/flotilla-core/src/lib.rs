@@ -4,6 +4,7 @@
 //! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its
 //!   database, [`bundles`] are what nodes are made from, [`kubeconfig`] is where the person's clients find the cluster:
 //!   each has a fake in the test kit;
+//! - [`facts`] is what a host tells for the inside of its nodes, [`node`] asks a node's own program;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
 
@@ -17,8 +18,10 @@ pub mod driver;
 pub mod etcd;
 pub mod event;
 pub mod explain;
+pub mod facts;
 pub mod guest;
 pub mod kubeconfig;
+pub mod node;
 
 pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
@@ -37,5 +40,6 @@ pub use driver::{
 pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
+pub use facts::{HostFacts, LinkFacts, RootFacts};
 pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};

@@ -19,6 +19,7 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 
 use crate::error::EngineError;
+use crate::nodes::Nodes;
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
 use crate::quorum::{self, Quorum};
 use crate::store::ClusterStore;
@@ -77,7 +78,7 @@ impl Engine<'_> {
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Observed, EngineError> {
         let network = self.driver.has_network(cluster).await?;
-        let routes = self.driver.has_routes(cluster).await?;
+        let routes = self.nodes().are_configured(cluster, machines).await?;
         let mut memberships = BTreeMap::new();
         for (name, machine) in machines {
             memberships.insert(name.clone(), self.bootstrapper.membership(machine.as_ref()).await?);
@@ -146,6 +147,11 @@ impl Engine<'_> {
             joined.retain(|name| name == first || listed.contains(name.as_ref()));
         }
         Ok(Observed { joined, ..seen })
+    }
+
+    /// The machines, with what is inside.
+    pub fn nodes(&self) -> Nodes<'_> {
+        Nodes::of(self.driver)
     }
 
     /// The members of etcd, as the control planes that are on know them: see [`quorum::ask`].
@@ -409,11 +415,12 @@ impl Engine<'_> {
         match action {
             Action::Network => Ok(outcome(self.driver.ensure_network(work.cluster()?).await?)),
             Action::Machine(node) => {
-                let machine = self.driver.ensure(work.cluster()?, node).await?;
+                let machine =
+                    self.nodes().ensure(work.cluster()?, &work.node(node)?, work.is_on(node)).await?;
                 work.put(machine);
                 Ok(Outcome::Done)
             }
-            Action::Routes => Ok(outcome(self.driver.ensure_routes(work.cluster()?).await?)),
+            Action::Routes => Ok(outcome(self.nodes().configure(work.cluster()?, &work.machines()).await?)),
             Action::Join(node) => {
                 let (cluster, node, machine) = work.at(node)?;
                 let (_, via) = work.via(self.bootstrapper, Some(&node.spec.name)).await?;

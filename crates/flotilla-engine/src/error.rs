@@ -182,6 +182,10 @@ impl Explain for EngineError {
             | Self::Bootstrap(BootstrapError::Node { source: GuestError::TimedOut { .. }, .. }) => {
                 ("GUEST_TIMEOUT", 82)
             }
+            Self::Driver(DriverError::Guest(GuestError::OtherVersion { .. }))
+            | Self::Bootstrap(BootstrapError::Node { source: GuestError::OtherVersion { .. }, .. }) => {
+                ("GUEST_OTHER_VERSION", 89)
+            }
             Self::Driver(DriverError::Guest(_)) => ("GUEST_EXEC", 80),
             Self::Bootstrap(BootstrapError::Node { source: GuestError::File { source, .. }, .. })
                 if source.kind() == std::io::ErrorKind::StorageFull =>
@@ -274,7 +278,7 @@ impl Explain for EngineError {
                 "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither".into(),
             ],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
-            Self::Driver(DriverError::Guest(source)) if source.unresponsive().is_some() => unresponsive(source),
+            Self::Driver(DriverError::Guest(source)) if !unresponsive(source).is_empty() => unresponsive(source),
             Self::Bootstrap(error) => of_bootstrap(error),
             _ => Vec::new(),
         }
@@ -326,7 +330,7 @@ fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
             "its settings and feature gates must be those of its version: delete it and make it anew with others"
                 .into(),
         ],
-        BootstrapError::Node { source, .. } if source.unresponsive().is_some() => {
+        BootstrapError::Node { source, .. } if !unresponsive(source).is_empty() => {
             unresponsive(source)
         }
         BootstrapError::Node { source: GuestError::File { source, .. }, .. }
@@ -349,6 +353,10 @@ fn unresponsive(error: &GuestError) -> Vec<String> {
         GuestError::Frozen { node, .. } => {
             vec![format!("`flotilla start` thaws it, `flotilla node stop {node}` stops it")]
         }
+        GuestError::OtherVersion { node } => vec![format!(
+            "restart it with `flotilla node stop {node}` and `flotilla node start {node}`, or the whole cluster with \
+             `flotilla stop` and `flotilla start`"
+        )],
         GuestError::TimedOut { node, .. } => vec![format!(
             "see why with `flotilla logs --node {node}`, or restart it with `flotilla node stop {node}` and \
              `flotilla node start {node}`"

@@ -4,11 +4,14 @@
 //! spec + observed ──plan (pure)──▶ steps ──apply (parallel)──▶ events
 //! ```
 //!
-//! [`store`] keeps what cannot be observed, [`plan`] decides, [`converge`] does. What it needs from others (machines,
+//! [`store`] keeps what cannot be observed, [`plan`] decides, [`converge`] does, [`node_config`] computes what is inside a node and
+//! [`nodes`] brings it there. What it needs from others (machines,
 //! Kubernetes) are traits of `flotilla-core`. It knows no driver, never prints, never reads the environment.
 
 pub mod converge;
 pub mod error;
+pub mod node_config;
+pub mod nodes;
 pub mod plan;
 pub mod quorum;
 pub mod store;

@@ -42,6 +42,7 @@ mod root;
 
 pub use capacity::Capacity;
 pub(crate) use capacity::parse_list;
+pub use root::Built;
 
 /// The first argument of the stage that starts PID 1. The others: the control group, PID 1's first argument, a name.
 pub const STAGE_LAUNCH: &str = "__machine-launch";
@@ -276,8 +277,9 @@ pub fn enter_new_namespaces() -> Result<(), MachineError> {
     crate::sandbox::unshare_the_rest().map_err(|(what, source)| MachineError::Namespace { what, source })
 }
 
-/// Makes the machine's root ours, with everything in it that its programs expect.
-pub fn build(spec: &Spec) -> Result<(), MachineError> {
+/// Makes the machine's root ours, with everything in it that its programs expect. What its owner wants inside comes with
+/// [`Built::finish`]: until then no path in it leads to a file of the host's.
+pub fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
     root::build(spec)
 }
 

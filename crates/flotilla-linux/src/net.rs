@@ -116,6 +116,17 @@ impl Net {
         Ok(changed.or(self.ensure_route(Ipv4Net::default(), gateway, link)?))
     }
 
+    /// Whether [`Self::configure`] would find nothing to do, apart from hardware addresses. A link that is missing is not
+    /// configured.
+    pub fn is_configured(&self, link: &str, address: Ipv4Net, gateway: Ipv4Addr) -> Result<bool, NetError> {
+        if !self.find_link(link)?.is_some_and(|link| link.up) {
+            return Ok(false);
+        }
+        let default = RouteInfo { dst: Ipv4Net::default(), via: Some(gateway), link: Some(link.to_owned()) };
+        let has = |found: &AddressInfo| found.link == link && found.address == address;
+        Ok(self.addresses()?.iter().any(has) && self.routes()?.contains(&default))
+    }
+
     /// How many requests the kernel was sent so far: what something costs, for tests.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! Packet rules, by way of the program `nft`.
 //!
 //! The kernel's rules are those of the calling thread's network namespace. Ours are in tables of our own, whose text
-//! [`host_table`], [`forward_table`] and [`node_table`] write. In tables of others only single rules are put, each with a comment that
+//! [`host_table`] and [`forward_table`] write. In tables of others only single rules are put, each with a comment that
 //! tells it is ours; nothing else of theirs is touched.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ mod verdict;
 pub use forwards::{Forward, Forwards, forward_table};
 pub use listing::Chain;
 pub use pass::{Pass, Refusals};
-pub use tables::{HostRules, NodeRules, host_table, node_table};
+pub use tables::{HostRules, host_table};
 
 use listing::Listing;
 

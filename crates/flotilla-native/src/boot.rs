@@ -13,15 +13,15 @@ use flotilla_linux::net::{Net, NetError, Veth};
 use flotilla_linux::process::{self, Process};
 use flotilla_linux::sandbox::Bind;
 use flotilla_node::stage::{Boot, STAGE_INIT};
+use flotilla_node_api::{INIT, NodeConfig};
 use flotilla_spec::quantity::HostSize;
 use flotilla_spec::{ClusterName, NodeName};
-use ipnet::Ipv4Net;
 use rustix::process::Signal;
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::machine::NativeMachine;
-use super::{Native, attachments, etc, keepalived, layout, limits, neighbours};
+use super::{Native, attachments, layout, limits};
 
 /// The node's link, as its programs see it.
 pub(super) const LINK: &str = "eth0";
@@ -29,16 +29,16 @@ pub(super) const LINK: &str = "eth0";
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// How long one that was killed may take.
 const KILL_PATIENCE: Duration = Duration::from_secs(15);
-/// Our own binary as the node has it, and the name it also answers to.
-const INIT: &str = "/usr/local/sbin/flotilla-init";
+/// The other name by which our own binary answers in a node.
 const SYSTEMCTL: &str = "/usr/local/bin/systemctl";
 
 impl Native {
-    /// Makes the machine, boots it, repairs its link: whichever is needed.
+    /// Makes the machine, boots it with `config`, gives it a new link: whichever is needed.
     pub(super) fn ensure_machine(
         &self,
         cluster: &Cluster,
         name: &NodeName,
+        config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, NativeError> {
         let node = cluster.node(name).ok_or_else(|| NativeError::NoAddress { node: name.clone() })?;
         let group = self.group(cluster.name(), name)?;
@@ -48,11 +48,9 @@ impl Native {
                 group.thaw_itself()?;
                 let connected = self.cabling(cluster.name())?.reaches(name)?;
                 self.connect(cluster, &node, &init, connected)?;
-                // It may have been cut off while the others were told.
-                self.tell(cluster, &node, &init)?;
                 init
             }
-            None => self.boot(cluster, &node, &group)?,
+            None => self.boot(cluster, &node, &group, config)?,
         };
         if !node.spec.ports.is_empty() {
             self.ensure_ports(cluster)?;
@@ -64,23 +62,25 @@ impl Native {
         Ok(Group::new(&layout()?, &self.names(cluster).node_group(node))?)
     }
 
-    fn boot(&self, cluster: &Cluster, node: &Node, group: &Group) -> Result<Process, NativeError> {
+    fn boot(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        group: &Group,
+        config: &NodeConfig,
+    ) -> Result<Process, NativeError> {
         let name = &node.spec.name;
         // What a killed machine left: its processes are dead or dying, its old groups slow the kubelet down. First of all:
         // nobody else may be on its disk.
         self.end(cluster.name(), name)?;
         let disk = Disk::of(&self.nodes_folder(cluster.name()), name);
         let mounts = attachments::mounts(node)?;
-        let digest = disk.bundle().unwrap_or_else(|| cluster.allocations.bundle_of(name).to_owned());
+        let digest = self.digest(cluster, name);
         let bundle = self.finished_bundle(&digest)?;
         // Whatever its kubelet, the cluster's own programs are the same on every node.
         let store = self.finished_bundle(&cluster.allocations.bundle)?;
         disk.ensure(&digest, &store.join("store"))?;
         let uuid = disk.uuid()?;
-        let sandbox_image =
-            (bundle != store).then(|| etc::sandbox_image(&store.join("rootfs"))).transpose()?;
-        let mtu = self.mtu(cluster)?;
-        etc::write(&disk.upper(), cluster, node, &uuid, sandbox_image.as_deref(), mtu)?;
 
         limits::raise()?;
         group.create()?;
@@ -92,7 +92,7 @@ impl Native {
 
         let boot = Boot {
             machine: Spec {
-                hostname: name.to_string(),
+                hostname: config.hostname.clone(),
                 root: bundle.join("rootfs"),
                 folder: disk.folder.clone(),
                 var: disk.var(),
@@ -103,6 +103,7 @@ impl Native {
                 uuid,
             },
             config: flotilla_node::Config::default(),
+            node: config.clone(),
         };
         let failed = |source| NativeError::Boot { node: name.clone(), source };
         let names = self.names(cluster.name());
@@ -129,7 +130,7 @@ impl Native {
         }
     }
 
-    /// Gives the node its link, its address and the host the way to its pods, where any of these is missing.
+    /// Gives the node its link, and the host the route to its pods, where either is missing. The node configures its link.
     fn connect(
         &self,
         cluster: &Cluster,
@@ -152,15 +153,7 @@ impl Native {
             };
             host.ensure_veth_into(&veth).map_err(failed)?;
         }
-        let inside = Net::of_process(init).map_err(failed)?;
-        let prefix = cluster.allocations.subnet.prefix_len();
-        let address = Ipv4Net::new(node.address, prefix).expect("the prefix is that of a network");
-        inside.configure(LINK, address, cluster.gateway()).map_err(failed)?;
-        if keepalived::owns_virtual_ip(cluster, node) {
-            inside.ensure_address(LINK, Ipv4Net::from(cluster.virtual_ip())).map_err(failed)?;
-        }
         host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
-        neighbours::tell_ways(cluster, node, init).map_err(failed)?;
         Ok(())
     }
 

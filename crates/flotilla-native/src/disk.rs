@@ -101,19 +101,6 @@ fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
     store::link(store, &var.join("lib/containerd"))
 }
 
-/// Writes a file for the node below `upper`. It and the folders above it can be read by everybody in the node, whatever our
-/// umask is: programs that are not root need them.
-pub(super) fn write_for_node(upper: &Path, path: &str, text: &str) -> Result<(), NativeError> {
-    let path = Path::new(path);
-    let above: Vec<_> = path.ancestors().skip(1).collect();
-    for folder in above.into_iter().rev() {
-        make_folder(&upper.join(folder), 0o755)?;
-    }
-    let path = upper.join(path);
-    fs::write(&path, text).at("write", &path)?;
-    fs::set_permissions(&path, Permissions::from_mode(0o644)).at("write", path)
-}
-
 pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
     DirBuilder::new().recursive(true).mode(mode).create(path).at("make", path)?;
     // Whatever our umask is.
@@ -170,18 +157,5 @@ mod tests {
         disk.ensure("abc", &store).unwrap();
         assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
         assert_eq!(disk.uuid().unwrap(), uuid);
-    }
-    #[test]
-    fn files_for_the_node_can_be_read_by_everybody_in_it_whatever_the_umask() {
-        let dir = tempfile::tempdir().unwrap();
-        let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
-        // What a boot under umask 077 by an older flotilla has left.
-        DirBuilder::new().mode(0o700).create(dir.path().join("etc")).unwrap();
-        fs::write(dir.path().join("etc/hosts"), "").unwrap();
-        fs::set_permissions(dir.path().join("etc/hosts"), Permissions::from_mode(0o600)).unwrap();
-        write_for_node(dir.path(), "etc/hosts", "127.0.0.1 localhost\n").unwrap();
-        write_for_node(dir.path(), "etc/cni/net.d/10.conflist", "{}").unwrap();
-        assert_eq!(["etc", "etc/cni", "etc/cni/net.d"].map(mode), [0o755; 3]);
-        assert_eq!(["etc/hosts", "etc/cni/net.d/10.conflist"].map(mode), [0o644; 2]);
     }
 }

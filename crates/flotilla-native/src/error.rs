@@ -23,8 +23,6 @@ pub(super) enum NativeError {
     Boot { node: NodeName, source: MachineError },
     #[error("cannot connect node {node}")]
     Connect { node: NodeName, source: NetError },
-    #[error("cannot start keepalived in node {node}")]
-    Keepalived { node: NodeName, source: CommandError },
     #[error("cannot make the network")]
     Network(#[from] NetError),
     #[error("cannot make the network")]
@@ -49,6 +47,14 @@ pub(super) enum NativeError {
     Removal { failures: Vec<NativeError> },
 }
 
+const FREE_SPACE: &str = "free some space, or set FLOTILLA_HOME to a folder on a larger file system";
+
+/// Whether PID 1 ended because its disk is full.
+fn is_full(error: &MachineError) -> bool {
+    let full = rustix::io::Errno::NOSPC.raw_os_error();
+    matches!(error, MachineError::Ended { said, .. } if said.ends_with(&format!("(os error {full})")))
+}
+
 impl NativeError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
@@ -56,6 +62,7 @@ impl NativeError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 ("HOST_PERMISSION", 37)
             }
+            Self::Boot { source, .. } if is_full(source) => ("RSRC_DISK_FULL", 26),
             Self::Io { .. } => ("HOST_IO", 30),
             Self::Network(_) | Self::Rules(_) | Self::Setting(_) | Self::Resolver(_) => ("IF_NETWORK", 70),
             Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
@@ -70,9 +77,8 @@ impl NativeError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::NoBundle { .. } => vec!["make it with `flotilla bundle build`".into()],
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
-            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => vec![FREE_SPACE.into()],
+            Self::Boot { source, .. } if is_full(source) => vec![FREE_SPACE.into()],
             Self::Io { .. } => Vec::new(),
             Self::Cgroup(CgroupError::Occupied { .. }) => vec![
                 "give the container a cgroup namespace of its own: `docker run --privileged --cgroupns=private`".into(),
@@ -85,9 +91,6 @@ impl NativeError {
                 vec!["run flotilla where the node was started: on the host, or in the same container".into()]
             }
             Self::Removal { failures } => failures.iter().flat_map(Self::hints).collect(),
-            Self::Keepalived { .. } => vec![
-                "a node that an older flotilla has booted has none: restart the cluster with `flotilla stop` and `flotilla start`".into(),
-            ],
             Self::MountSource { path, .. } => {
                 vec![format!("make {}, or mount something else", path.display())]
             }
@@ -109,8 +112,7 @@ impl NativeError {
 impl From<NativeError> for DriverError {
     fn from(error: NativeError) -> Self {
         match error {
-            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } })
-            | NativeError::Keepalived { source: CommandError::Cancelled { .. }, .. } => {
+            NativeError::Rules(NftError::Apply { source: CommandError::Cancelled { .. } }) => {
                 Self::Guest(GuestError::Interrupted)
             }
             error => {
@@ -130,7 +132,6 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         NativeError::Boot { source, .. } => Box::new(source),
         NativeError::Connect { source, .. } | NativeError::Network(source) => Box::new(source),
         NativeError::Rules(source) => Box::new(source),
-        NativeError::Keepalived { source, .. } => Box::new(source),
         NativeError::Setting(source) => Box::new(source),
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),

@@ -18,8 +18,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flotilla_core::Cancel;
 use flotilla_core::Cluster;
-use flotilla_core::{Changed, Driver, DriverError, Finding, Machine, Refusal, Subnet};
+use flotilla_core::{
+    Changed, Driver, DriverError, Finding, HostFacts, LinkFacts, Machine, Refusal, RootFacts, Subnet,
+};
 use flotilla_linux::cgroup::Layout;
+use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, NodeName};
 
 mod attachments;
@@ -27,14 +30,13 @@ mod boot;
 mod cabling;
 mod disk;
 mod error;
-mod etc;
 mod examine;
-mod keepalived;
+mod facts;
+mod host_routes;
 mod limits;
 mod logs;
 mod machine;
 mod names;
-mod neighbours;
 mod network;
 mod ports;
 mod remove;
@@ -116,12 +118,21 @@ impl Driver for Native {
 
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |native| native.tell_all_nodes(&cluster)).await
+        self.blocking(move |native| native.ensure_host_routes(&cluster)).await
     }
 
-    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+    async fn facts(&self) -> Result<HostFacts, DriverError> {
+        self.blocking(|_| Ok(facts::of_host())).await
+    }
+
+    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |native| native.all_nodes_know(&cluster)).await
+        self.blocking(move |native| native.link_facts(&cluster)).await
+    }
+
+    async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.root_facts(&cluster, &node)).await
     }
 
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
@@ -129,9 +140,14 @@ impl Driver for Native {
         self.blocking(move |native| native.find_machines(&cluster)).await
     }
 
-    async fn ensure(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, DriverError> {
-        let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |native| native.ensure_machine(&cluster, &node)).await
+    async fn ensure(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        config: &NodeConfig,
+    ) -> Result<Arc<dyn Machine>, DriverError> {
+        let (cluster, node, config) = (cluster.clone(), node.clone(), config.clone());
+        self.blocking(move |native| native.ensure_machine(&cluster, &node, &config)).await
     }
 
     async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {

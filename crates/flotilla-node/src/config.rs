@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 /// How PID 1 runs a node. An empty JSON object is a whole one.
@@ -17,6 +18,8 @@ pub struct Config {
     pub kubelet: PathBuf,
     pub keepalived: PathBuf,
     pub nft: PathBuf,
+    /// The API's address, if the node may have it.
+    pub virtual_ip: Option<Ipv4Net>,
     /// Variables that the services get on top of PATH and HOME.
     pub env: BTreeMap<String, String>,
     /// How long pods may take to end when the node goes down. What comes before and after takes at most 4 s.
@@ -33,6 +36,7 @@ impl Default for Config {
             kubelet: "kubelet".into(),
             keepalived: "keepalived".into(),
             nft: "nft".into(),
+            virtual_ip: None,
             env: BTreeMap::new(),
             pod_grace_ms: 5_000,
             log_bytes: 10 << 20,

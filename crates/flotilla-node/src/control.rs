@@ -5,7 +5,6 @@
 //! {"status":{"unit":"kubelet","state":"active","detail":"pid 42 for 0 s, started 2 times"}}
 //! ```
 
-use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,103 +13,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use flotilla_node_api::{Reply, Request, Status, Unit};
 
 /// How long a connection lives, with its question or with ours unanswered.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// No request is that long.
 const LONGEST_REQUEST: usize = 4096;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Request {
-    pub(crate) verb: Verb,
-    pub(crate) unit: Unit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Verb {
-    Start,
-    Stop,
-    Restart,
-    #[serde(alias = "is-active")]
-    Status,
-}
-
-/// A service by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Unit {
-    Containerd,
-    Kubelet,
-    Keepalived,
-}
-
-/// What PID 1 says to a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Reply {
-    Status(Status),
-    Refused(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Status {
-    pub(crate) unit: Unit,
-    pub(crate) state: State,
-    pub(crate) detail: String,
-}
-
-/// How a service stands, in systemd's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
-    Active,
-    Activating,
-    Deactivating,
-    Inactive,
-}
-
-impl Unit {
-    /// The service of that name, with or without `.service`.
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        let name = name.strip_suffix(".service").unwrap_or(name);
-        [Self::Containerd, Self::Kubelet, Self::Keepalived].into_iter().find(|unit| unit.name() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Containerd => "containerd",
-            Self::Kubelet => "kubelet",
-            Self::Keepalived => "keepalived",
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Active => "active",
-            Self::Activating => "activating",
-            Self::Deactivating => "deactivating",
-            Self::Inactive => "inactive",
-        })
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.unit, self.state, self.detail)
-    }
-}
 
 /// The socket and who is connected to it.
 #[derive(Debug)]
@@ -199,7 +108,9 @@ impl Connection {
         }
         let reply = match serde_json::from_slice::<Request>(&self.received[..end]) {
             Ok(request) => {
-                self.waits_for = Some(request.unit);
+                if let Request::Unit { unit, .. } = request {
+                    self.waits_for = Some(unit);
+                }
                 act(request)
             }
             Err(error) => Some(Reply::Refused(format!("not a request: {error}"))),

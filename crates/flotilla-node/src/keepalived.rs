@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::root::Root;
 use crate::service::Launch;
 
+/// Its file in a node. It is started as soon as that exists.
+pub(crate) const CONFIGURATION: &str = "/etc/flotilla/keepalived.conf";
+
 /// Whether the host has written what keepalived is to do. Only control planes that are not alone have that.
 pub(crate) fn has_its_file(root: &Root) -> bool {
     configuration(root).exists()
@@ -33,7 +36,7 @@ pub(crate) fn launch(root: &Root, program: &Path) -> io::Result<Launch> {
 }
 
 fn configuration(root: &Root) -> PathBuf {
-    root.flotilla().join("keepalived.conf")
+    root.at(CONFIGURATION.as_ref())
 }
 
 #[cfg(test)]

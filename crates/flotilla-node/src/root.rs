@@ -59,6 +59,11 @@ impl Root {
         self.join("etc/default/kubelet")
     }
 
+    /// Where a file is that has this absolute path in the node.
+    pub(crate) fn at(&self, path: &Path) -> PathBuf {
+        self.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
     fn join(&self, path: impl AsRef<Path>) -> PathBuf {
         self.0.join(path)
     }

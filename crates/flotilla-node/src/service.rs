@@ -15,11 +15,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use flotilla_node_api::{State, Status, Unit, UnitStatus};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::backoff::Backoff;
 use crate::boot;
-use crate::control::{State, Status, Unit};
 use crate::journal::Journal;
 use crate::output::Output;
 
@@ -48,6 +48,8 @@ pub(crate) struct Service {
     rest_until: Option<Instant>,
     backoff: Backoff,
     starts: u32,
+    deaths: u32,
+    last_exit: Option<String>,
     output: Output,
 }
 
@@ -70,6 +72,8 @@ impl Service {
             rest_until: None,
             backoff: Backoff::default(),
             starts: 0,
+            deaths: 0,
+            last_exit: None,
             output,
         }
     }
@@ -170,9 +174,11 @@ impl Service {
             self.backoff = Backoff::default();
             journal.say(format_args!("{}: ended ({how})", self.unit));
         } else {
+            self.deaths += 1;
             let rest = self.rest(lived, now);
             journal.say(format_args!("{}: died after {lived:.1?} ({how}); again in {rest:?}", self.unit));
         }
+        self.last_exit = Some(how);
     }
 
     fn rest(&mut self, lived: Duration, now: Instant) -> Duration {
@@ -198,6 +204,17 @@ impl Service {
             None => (State::Activating, format!("died, will start again; started {} times", self.starts)),
         };
         Status { unit: self.unit, state, detail }
+    }
+
+    /// The same for programs.
+    pub(crate) fn unit_status(&self, now: Instant) -> UnitStatus {
+        UnitStatus {
+            unit: self.unit,
+            state: self.status(now).state,
+            starts: self.starts,
+            deaths: self.deaths,
+            last_exit: self.last_exit.clone(),
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flotilla_node_api::{Reply, Request, Status, Unit, Verb};
 use rustix::process::{Pid, WaitStatus};
 
 use crate::config::Config;
-use crate::control::{Reply, Request, Status, Unit, Verb};
 use crate::error::NodeError;
 use crate::journal::Journal;
 use crate::keepalived;
@@ -15,6 +15,7 @@ use crate::kubelet;
 use crate::output::Output;
 use crate::root::Root;
 use crate::service::{Launch, Service};
+use crate::status::{self, Birth};
 
 /// How long a service may take to end when `systemctl` stops it.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -24,6 +25,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Services<'node> {
     config: &'node Config,
     root: Root,
+    birth: Birth,
     pub(crate) containerd: Service,
     pub(crate) kubelet: Service,
     pub(crate) keepalived: Service,
@@ -40,7 +42,8 @@ impl<'node> Services<'node> {
         };
         let (containerd, kubelet) = (service(Unit::Containerd)?, service(Unit::Kubelet)?);
         let keepalived = service(Unit::Keepalived)?;
-        let mut services = Self { config, root, containerd, kubelet, keepalived, closed: false };
+        let birth = Birth::now();
+        let mut services = Self { config, root, birth, containerd, kubelet, keepalived, closed: false };
         services.look_for_files();
         Ok(services)
     }
@@ -82,15 +85,19 @@ impl<'node> Services<'node> {
 
     /// Does what was asked for, as far as it can be done at once. No reply means: when the service is settled.
     pub(crate) fn act(&mut self, request: Request, now: Instant) -> Option<Reply> {
-        if request.verb == Verb::Status {
-            return Some(Reply::Status(self.service(request.unit).status(now)));
+        let Request::Unit { verb, unit } = request else {
+            let units = self.each().map(|service| service.unit_status(now)).to_vec();
+            return Some(Reply::Node(status::of_node(self.birth, &self.root, self.config.virtual_ip, units)));
+        };
+        if verb == Verb::Status {
+            return Some(Reply::Status(self.service(unit).status(now)));
         }
         if self.closed {
             return Some(Reply::Refused("the node is going down".to_owned()));
         }
         self.look_for_files();
-        let service = self.service(request.unit);
-        match request.verb {
+        let service = self.service(unit);
+        match verb {
             Verb::Start => service.want(),
             Verb::Stop => {
                 service.unwant();

@@ -5,21 +5,30 @@ use std::io;
 use std::path::Path;
 
 use flotilla_linux::machine::{self, Channel, MachineError, life};
+use flotilla_node_api::NodeConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::configure::{self, ConfigureError};
 use crate::error::NodeError;
+use crate::program;
+use crate::root::Root;
 use crate::supervisor::supervise;
 use crate::systemctl::systemctl;
 
 /// The first argument of the stage that becomes PID 1. The second is the node's name, for `ps`.
 pub const STAGE_INIT: &str = "__node-init";
 
+/// What the binary is called in a node. That is also how its stages are shown on the host.
+const PROGRAM: &str = "flotilla-init";
+
 /// What PID 1 is told over its channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
     pub machine: machine::Spec,
     pub config: Config,
+    /// What is inside the node.
+    pub node: NodeConfig,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +37,8 @@ enum StageError {
     Channel(#[from] io::Error),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error("cannot configure the node")]
+    Configure(#[from] ConfigureError),
     #[error(transparent)]
     Node(#[from] NodeError),
 }
@@ -40,6 +51,11 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let name = Path::new(args.first()?).file_name()?.to_str()?;
     if name == "systemctl" {
         return Some(systemctl(&args[1..]));
+    }
+    if name == PROGRAM
+        && let Some(status) = program::run(&args[1..])
+    {
+        return Some(status);
     }
     if let Some(status) = machine::run_if_launcher(args) {
         return Some(status);
@@ -63,10 +79,15 @@ fn boot() -> Result<(), StageError> {
     let _held = life::hold(&boot.machine.folder)?;
     machine::enter_new_namespaces()?;
     channel.say("namespaces")?;
-    machine::build(&boot.machine)?;
+    let built = machine::build(&boot.machine)?;
+    // Before the owner's mounts are attached, which may lead to the host's files.
+    configure::at_boot(&Root::new("/"), &boot.node, &boot.machine.uuid)?;
+    built.finish()?;
     channel.wait_for_go()?;
+    configure::connect(&boot.node)?;
     machine::detach_input()?;
-    supervise(&boot.config, move || {
+    let config = Config { virtual_ip: boot.node.virtual_ip.address(), ..boot.config };
+    supervise(&config, move || {
         // The host may be gone by now; the node lives on all the same.
         let _ = channel.say("ready");
     })?;

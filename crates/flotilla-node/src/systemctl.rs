@@ -1,16 +1,14 @@
 //! What answers to the name `systemctl` in a node: the handful of verbs that kubeadm and people use.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::control::{self, Reply, Request, State, Status, Unit};
+use flotilla_node_api as control;
+use flotilla_node_api::{Reply, Request, State, Status, Unit};
+
+use crate::ask::ask;
 use crate::root::Root;
-
-/// PID 1 answers after 30 s at the latest; who hears nothing for longer will not hear anything.
-const PATIENCE: Duration = control::PATIENCE.saturating_add(Duration::from_secs(5));
 
 // systemctl(1), "Exit status".
 const FAILED: i32 = 1;
@@ -156,7 +154,7 @@ impl Call {
     fn run_for(&self, name: &str, socket: &Path) -> Result<(String, i32), SystemctlError> {
         let unit = Unit::find(name);
         let known = || unit.ok_or_else(|| SystemctlError::NoSuchUnit(name.to_owned()));
-        let tell = |verb| ask(socket, Request { verb, unit: known()? }).map(|_| (String::new(), 0));
+        let tell = |verb| ask_for_status(socket, verb, known()?).map(|_| (String::new(), 0));
         match self.verb {
             Verb::Start => tell(control::Verb::Start),
             Verb::Stop => tell(control::Verb::Stop),
@@ -168,7 +166,7 @@ impl Call {
             Verb::IsEnabled => Ok(("disabled".to_owned(), FAILED)),
             Verb::IsActive | Verb::Status => {
                 let Some(unit) = unit else { return Ok(self.unknown(name)) };
-                let status = ask(socket, Request { verb: control::Verb::Status, unit })?;
+                let status = ask_for_status(socket, control::Verb::Status, unit)?;
                 let said =
                     if self.verb == Verb::Status { status.to_string() } else { status.state.to_string() };
                 Ok((said, if status.state == State::Active { 0 } else { NOT_ACTIVE }))
@@ -185,21 +183,12 @@ impl Call {
     }
 }
 
-/// Asks PID 1 and waits for its answer.
-fn ask(socket: &Path, request: Request) -> Result<Status, SystemctlError> {
-    let exchange = || -> io::Result<Reply> {
-        let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_vec(&request)?;
-        line.push(b'\n');
-        stream.write_all(&line)?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer)?;
-        Ok(serde_json::from_str(&answer)?)
-    };
-    match exchange().map_err(|source| SystemctlError::Ask { socket: socket.to_owned(), source })? {
-        Reply::Status(status) => Ok(status),
-        Reply::Refused(why) => Err(SystemctlError::Refused(why)),
+fn ask_for_status(socket: &Path, verb: control::Verb, unit: Unit) -> Result<Status, SystemctlError> {
+    match ask(socket, Request::Unit { verb, unit }) {
+        Ok(Reply::Status(status)) => Ok(status),
+        Ok(Reply::Refused(why)) => Err(SystemctlError::Refused(why)),
+        Ok(Reply::Node(_)) => Err(SystemctlError::Refused("PID 1 answered something else".to_owned())),
+        Err(source) => Err(SystemctlError::Ask { socket: socket.to_owned(), source }),
     }
 }
 

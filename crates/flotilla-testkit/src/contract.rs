@@ -2,12 +2,14 @@
 //!
 //! Each case begins and ends with nothing of the cluster there, which is for the caller to see to: `remove_all`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
 use flotilla_core::Cluster;
-use flotilla_core::{Changed, Cmd, Driver, GuestError, Machine, MachineState, Power};
+use flotilla_core::{Changed, Cmd, Driver, DriverError, GuestError, Machine, MachineState, Power};
+use flotilla_engine::nodes::Nodes;
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
 use futures::future::BoxFuture;
 
@@ -206,20 +208,19 @@ async fn a_machine_knows_the_others_of_its_time_until_it_is_told_of_more(
     driver: &dyn Driver,
     cluster: &Cluster,
 ) {
-    let knows = async |cluster: &Cluster| driver.has_routes(cluster).await.expect("routes can be looked at");
-    assert!(knows(cluster).await, "there is nobody to know anything");
+    assert!(are_configured(driver, cluster).await, "there is nobody to know anything");
     make(driver, cluster).await;
-    assert!(knows(cluster).await);
+    assert!(are_configured(driver, cluster).await);
     let mut larger = cluster.clone();
     let other: NodeName = "te-other".parse().expect("it is a name");
     larger.spec.network.node_pod_prefix = 26;
     larger.spec.nodes.push(NodeSpec::plain(other, Role::Worker));
     larger.allocate().expect("there is room");
-    assert!(!knows(&larger).await, "it has not heard of the other");
-    driver.ensure_routes(&larger).await.expect("it can be told");
-    assert!(knows(&larger).await && !knows(cluster).await);
-    driver.ensure_routes(cluster).await.expect("it can be told");
-    assert!(knows(cluster).await, "the other is forgotten");
+    assert!(!are_configured(driver, &larger).await, "it has not heard of the other");
+    configure(driver, &larger).await;
+    assert!(are_configured(driver, &larger).await && !are_configured(driver, cluster).await);
+    configure(driver, cluster).await;
+    assert!(are_configured(driver, cluster).await, "the other is forgotten");
 }
 
 fn node(cluster: &Cluster) -> NodeName {
@@ -236,7 +237,34 @@ async fn has_network(driver: &dyn Driver, cluster: &Cluster) -> bool {
 
 async fn make(driver: &dyn Driver, cluster: &Cluster) -> Arc<dyn Machine> {
     make_network(driver, cluster).await;
-    driver.ensure(cluster, &node(cluster)).await.expect("the machine can be made")
+    ensure(driver, cluster, &node(cluster)).await.expect("the machine can be made")
+}
+
+/// Makes, boots or repairs a machine, as the engine does.
+pub async fn ensure(
+    driver: &dyn Driver,
+    cluster: &Cluster,
+    name: &NodeName,
+) -> Result<Arc<dyn Machine>, DriverError> {
+    let was_on = machines(driver, cluster).await.get(name).is_some_and(|it| it.state().power == Power::On);
+    let node = cluster.node(name).expect("the cluster has the node");
+    Nodes::of(driver).ensure(cluster, &node, was_on).await
+}
+
+/// Tells all machines that are on of all others, as the engine does.
+pub async fn configure(driver: &dyn Driver, cluster: &Cluster) -> Changed {
+    let machines = machines(driver, cluster).await;
+    Nodes::of(driver).configure(cluster, &machines).await.expect("machines can be configured")
+}
+
+async fn are_configured(driver: &dyn Driver, cluster: &Cluster) -> bool {
+    let machines = machines(driver, cluster).await;
+    Nodes::of(driver).are_configured(cluster, &machines).await.expect("machines can be asked")
+}
+
+async fn machines(driver: &dyn Driver, cluster: &Cluster) -> BTreeMap<NodeName, Arc<dyn Machine>> {
+    let found = driver.find(cluster.name()).await.expect("machines can be found");
+    found.into_iter().map(|machine| (machine.name().clone(), machine)).collect()
 }
 
 async fn found(driver: &dyn Driver, cluster: &Cluster) -> Vec<(NodeName, MachineState)> {

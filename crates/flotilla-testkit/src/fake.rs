@@ -11,6 +11,7 @@ mod etcd;
 mod host;
 mod kubeconfig;
 mod machine;
+mod node;
 
 use flotilla_core::{Allocations, Cluster};
 use flotilla_spec::ClusterSpec;

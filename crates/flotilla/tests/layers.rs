@@ -6,7 +6,7 @@ use flotilla_linux::host::Command;
 use serde_json::Value;
 
 /// Each crate, and the crates of ours that its code (not its tests) may use.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     (
         "flotilla",
         &[
@@ -23,16 +23,23 @@ const ALLOWED: [(&str, &[&str]); 13] = [
         ],
     ),
     ("flotilla-bundle", &["flotilla-core", "flotilla-files", "flotilla-linux", "flotilla-spec"]),
-    ("flotilla-core", &["flotilla-spec"]),
-    ("flotilla-engine", &["flotilla-core", "flotilla-files", "flotilla-spec"]),
+    ("flotilla-core", &["flotilla-node-api", "flotilla-spec"]),
+    ("flotilla-engine", &["flotilla-core", "flotilla-files", "flotilla-node-api", "flotilla-spec"]),
     ("flotilla-files", &[]),
     ("flotilla-kubeadm", &["flotilla-core", "flotilla-files", "flotilla-linux", "flotilla-spec"]),
     ("flotilla-linux", &["flotilla-core"]),
-    ("flotilla-native", &["flotilla-core", "flotilla-linux", "flotilla-node", "flotilla-spec"]),
-    ("flotilla-node", &["flotilla-linux"]),
+    (
+        "flotilla-native",
+        &["flotilla-core", "flotilla-linux", "flotilla-node", "flotilla-node-api", "flotilla-spec"],
+    ),
+    ("flotilla-node", &["flotilla-linux", "flotilla-node-api"]),
+    ("flotilla-node-api", &[]),
     ("flotilla-ops", &["flotilla-core", "flotilla-engine", "flotilla-files", "flotilla-spec"]),
     ("flotilla-spec", &[]),
-    ("flotilla-testkit", &["flotilla-bundle", "flotilla-core", "flotilla-spec"]),
+    (
+        "flotilla-testkit",
+        &["flotilla-bundle", "flotilla-core", "flotilla-engine", "flotilla-node-api", "flotilla-spec"],
+    ),
     ("xtask", &["flotilla-bundle", "flotilla-core", "flotilla-engine", "flotilla-linux", "flotilla-spec"]),
 ];
 

@@ -59,7 +59,7 @@ impl Engine<'_> {
         if !reachable {
             cluster.allocations.ghosts.extend(nodes.iter().cloned());
         }
-        self.driver.ensure_routes(cluster).await?;
+        self.nodes().configure(cluster, &self.machines(cluster.name()).await?).await?;
         // Last: killed before, the same command finds them again and tells the others that they are gone.
         locked.save(cluster)
     }
@@ -101,7 +101,7 @@ impl Engine<'_> {
         drop(work);
         cluster.remove_nodes(&leaving);
         cluster.allocations.ghosts.clear();
-        self.driver.ensure_routes(cluster).await?;
+        self.nodes().configure(cluster, &self.machines(cluster.name()).await?).await?;
         locked.save(cluster)?;
         Ok(Changed::Yes)
     }

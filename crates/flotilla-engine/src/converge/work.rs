@@ -65,7 +65,7 @@ impl<'a> Work<'a> {
 
     /// The same with another time limit.
     pub(super) fn within(&self, limit: Duration) -> Self {
-        let machines = Mutex::new(self.machines.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let machines = Mutex::new(self.machines());
         let (unheard, authorities) = (self.unheard.clone(), self.authorities.clone());
         Self { limit, machines, unheard, authorities, ..*self }
     }
@@ -94,6 +94,11 @@ impl<'a> Work<'a> {
 
     fn is_meant(&self, name: &NodeName) -> bool {
         self.only.is_none_or(|only| only.contains(name))
+    }
+
+    /// All machines, as they were last seen.
+    pub(super) fn machines(&self) -> BTreeMap<NodeName, Arc<dyn Machine>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A node's machine, on or off.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::Event;
-use flotilla_core::{Changed, Drain, Driver, Member, Power};
+use flotilla_core::{Changed, Drain, Member, Power};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::{ControlPlaneChange, Leaving};
 use flotilla_spec::{NodeName, WantedPower};
@@ -84,7 +84,7 @@ async fn when_the_primary_leaves_another_speaks() {
     let drain = Drain { limit: Duration::ZERO, force: false };
     world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &first, drain).await.unwrap();
     world.cluster.spec.nodes.retain(|node| node.name != first[0]);
-    world.driver.ensure_routes(&world.cluster).await.unwrap();
+    world.configure().await;
     assert_eq!(world.start().await.unwrap(), Changed::No);
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02", "demo-m03"]);
 }

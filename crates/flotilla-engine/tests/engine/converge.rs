@@ -249,6 +249,7 @@ async fn a_worker_is_emptied_before_it_goes() {
     drain demo-m02
     remove-from-api demo-m02
     remove demo-m02
+    find
     ensure-routes
     ");
     assert_eq!(world.found().await.machines.len(), 1);
@@ -262,12 +263,13 @@ async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told
     world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     let calls = world.calls.take();
     assert_eq!(
-        calls[calls.len() - 5..],
+        calls[calls.len() - 6..],
         [
             "mark-stopped demo-m02",
             "drain demo-m02",
             "remove-from-api demo-m02",
             "remove demo-m02",
+            "find",
             "ensure-routes"
         ]
     );
@@ -359,9 +361,9 @@ async fn who_was_not_told_of_a_node_that_has_joined_is_told_by_the_next_start() 
     let world = World::growing_to(with_worker()).await;
     world.calls.fail("ensure-routes", When::Before);
     world.start().await.unwrap_err();
-    assert!(!world.driver.has_routes(&world.cluster).await.unwrap());
+    assert!(!world.is_configured().await);
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert!(world.driver.has_routes(&world.cluster).await.unwrap());
+    assert!(world.is_configured().await);
     assert_eq!(world.start().await.unwrap(), Changed::No);
 }
 

@@ -152,6 +152,17 @@ impl World {
         self.engine().delete(self.name()).await
     }
 
+    /// Whether every node that runs knows of all others.
+    pub(crate) async fn is_configured(&self) -> bool {
+        self.engine().observe(&self.cluster).await.unwrap().routes
+    }
+
+    /// Tells every node that runs of all others.
+    pub(crate) async fn configure(&self) {
+        let machines = self.engine().machines(self.name()).await.unwrap();
+        self.engine().nodes().configure(&self.cluster, &machines).await.unwrap();
+    }
+
     /// Freezes the cluster, as `flotilla pause` does.
     pub(crate) async fn pause(&self) {
         let machine = self.engine().machine(self.name(), self.node()).await.unwrap();

@@ -9,6 +9,7 @@ use rustix::system::sethostname;
 use super::{MachineError, Spec, capacity};
 use crate::cgroup::{self, CgroupError, Layout};
 use crate::mount::{self, DATA_ONLY, Detached, SCRATCH};
+use crate::sandbox::Bind;
 use crate::{dev, loopback};
 
 /// Settings of the whole host that a kubelet changes to these values, and refuses to work without.
@@ -26,7 +27,7 @@ pub(super) const SHOWN: &str = "/run/flotilla/shown";
 
 /// Nothing is mounted or made in the new root before it is the root: until then an absolute link in it would lead
 /// into the host's files.
-pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
+pub(super) fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
     mount::make_all_private()?;
     sethostname(spec.hostname.as_bytes())
@@ -58,15 +59,28 @@ pub(super) fn build(spec: &Spec) -> Result<(), MachineError> {
     show("/sys/class/dmi/id/product_uuid", &format!("{}\n", spec.uuid))?;
     show_boot()?;
     capacity::show(&spec.capacity)?;
-    // After everything of ours: nothing that we make may end up in a folder of the host's.
-    for (held, mount) in mounts.into_iter().zip(&spec.mounts) {
-        held.attach(&mount.target, false)?;
-        if mount.read_only {
-            mount::make_all_read_only(&mount.target)?;
+    Ok(Built { mounts: mounts.into_iter().zip(&spec.mounts).collect() })
+}
+
+/// A root with everything of ours in it.
+#[derive(Debug)]
+pub struct Built<'a> {
+    /// What its owner wants inside.
+    mounts: Vec<(Detached, &'a Bind)>,
+}
+
+impl Built<'_> {
+    /// Attaches what its owner wants inside. After everything of ours: nothing that we make may end up in a directory of the
+    /// host's.
+    pub fn finish(self) -> Result<(), MachineError> {
+        for (held, mount) in self.mounts {
+            held.attach(&mount.target, false)?;
+            if mount.read_only {
+                mount::make_all_read_only(&mount.target)?;
+            }
         }
+        Ok(mount::make_all_shared()?)
     }
-    mount::make_all_shared()?;
-    Ok(())
 }
 
 /// Makes the host's settings read-only, apart from those of the network, which are the machine's own.

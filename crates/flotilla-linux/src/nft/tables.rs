@@ -29,15 +29,6 @@ pub struct HostRules {
     pub name_server_range: Ipv4Net,
 }
 
-/// What a node does with the packets of its pods.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRules {
-    /// Where the pods of this node are.
-    pub pod_range: Ipv4Net,
-    /// Whoever is there sees the pods' own addresses; all others see the node's.
-    pub no_masquerade: Vec<Ipv4Net>,
-}
-
 /// The host's table of a cluster: the way out, the way in and who must not take it, the way to the host's name servers.
 ///
 /// No chain of it can overrule those of others: what another table drops is dropped ([`super::Nft::let_pass`]).
@@ -114,21 +105,6 @@ fn write_forward_chain(text: &mut String, rules: &HostRules, fingerprint: &str) 
     // The host forwards because the cluster needs a way out: that is no way in for the host's neighbours.
     writeln!(text, "        iifname != \"{bridge}\" oifname \"{bridge}\" drop")?;
     writeln!(text, "    }}")
-}
-
-/// A node's table: pods leave the cluster by the node's address.
-pub fn node_table(rules: &NodeRules) -> String {
-    replaced("flotilla", |text| {
-        writeln!(text, "    chain postrouting {{")?;
-        writeln!(text, "        type nat hook postrouting priority srcnat; policy accept;")?;
-        writeln!(text, "        ip saddr != {} return", rules.pod_range.trunc())?;
-        // One by one, because in a set no two may overlap.
-        for network in &rules.no_masquerade {
-            writeln!(text, "        ip daddr {} return", network.trunc())?;
-        }
-        writeln!(text, "        masquerade")?;
-        writeln!(text, "    }}")
-    })
 }
 
 /// Refuses packets from or for the loopback link that come from a bridge: with `route_localnet` the kernel itself no
@@ -248,23 +224,5 @@ mod tests {
         assert_ne!(fingerprint(&one), fingerprint(&two));
         assert!(host_table(&one).contains(&fingerprint(&one)));
         assert_eq!(count_rules(&host_table(&one)), 9);
-    }
-
-    #[test]
-    fn pods_leave_by_the_address_of_their_node() {
-        let no_masquerade = vec![net("10.244.0.0/16"), net("10.89.0.0/24")];
-        insta::assert_snapshot!(node_table(&NodeRules { pod_range: net("10.244.1.0/24"), no_masquerade }), @r"
-        table ip flotilla
-        delete table ip flotilla
-        table ip flotilla {
-            chain postrouting {
-                type nat hook postrouting priority srcnat; policy accept;
-                ip saddr != 10.244.1.0/24 return
-                ip daddr 10.244.0.0/16 return
-                ip daddr 10.89.0.0/24 return
-                masquerade
-            }
-        }
-        ");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flotilla_linux::host::Command;
 use flotilla_linux::net::Changed;
-use flotilla_linux::nft::{Chain, HostRules, Nft, NodeRules, Pass, Refusals, host_table, node_table};
+use flotilla_linux::nft::{Chain, HostRules, Nft, Pass, Refusals, host_table};
 
 use crate::support::with_nft;
 
@@ -106,9 +106,8 @@ fn the_nft_of_another_root_works_on_the_same_rules() {
 #[test]
 fn a_node_s_table_takes_networks_that_overlap() {
     with_nft(|nft| {
-        let no_masquerade = ["10.244.0.0/16", "10.244.1.0/24"].map(|text| text.parse().unwrap()).to_vec();
-        let rules = NodeRules { pod_range: "10.244.1.0/24".parse().unwrap(), no_masquerade };
-        nft.apply(&node_table(&rules)).unwrap();
+        let [all, own] = ["10.244.0.0/16", "10.244.1.0/24"].map(|text| text.parse().unwrap());
+        nft.apply(&flotilla_engine::node_config::packet_filter(own, &[all, own])).unwrap();
         assert!(ruleset().contains("masquerade"));
     });
 }

@@ -8,7 +8,7 @@ use flotilla_core::Cluster;
 use flotilla_core::cluster::API_IS_COMING;
 use flotilla_core::{Changed, Cmd, Driver, Machine};
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::Case;
+use flotilla_testkit::contract::{self, Case};
 
 pub(crate) const CASES: &[(&str, Case)] = &[
     ("the_api_address_is_with_one_that_is_well_and_stays_there", |driver, cluster| {
@@ -49,7 +49,7 @@ async fn boot(driver: &dyn Driver, cluster: &Cluster) -> Vec<Arc<dyn Machine>> {
     driver.ensure_network(cluster).await.unwrap();
     let mut machines = Vec::new();
     for node in &cluster.spec.nodes {
-        let machine = driver.ensure(cluster, &node.name).await.unwrap();
+        let machine = contract::ensure(driver, cluster, &node.name).await.unwrap();
         machine.guest().write("/usr/bin/curl", 0o755, CURL.as_bytes()).await.unwrap();
         machines.push(machine);
     }
@@ -107,7 +107,7 @@ async fn stays(driver: &dyn Driver, cluster: &Cluster) {
     sh(&*machines[2], "rm /run/api-is-well").await;
     said(&*machines[2], "Entering FAULT STATE").await;
     assert_ne!(holder(&machines, &cluster).await, 2);
-    assert_eq!(driver.ensure_routes(&cluster).await.unwrap(), Changed::No, "there is nothing to tell");
+    assert_eq!(contract::configure(driver, &cluster).await, Changed::No, "there is nothing to tell");
 }
 
 async fn is_coming(driver: &dyn Driver, cluster: &Cluster) {
@@ -174,7 +174,7 @@ async fn grows(driver: &dyn Driver, cluster: &Cluster) {
     assert_eq!(holders(&machines, &one).await, [0], "the address sits on it");
 
     let two = with_control_planes(cluster, 2);
-    assert_eq!(driver.ensure_routes(&two).await.unwrap(), Changed::Yes);
+    assert_eq!(contract::configure(driver, &two).await, Changed::Yes);
     let machines = boot(driver, &two).await;
     assert_eq!(holders(&machines, &two).await, [0], "it still has it, or has it again");
     said(&*machines[0], "Entering MASTER STATE").await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flotilla_core::Cluster;
 use flotilla_core::{Cmd, Driver, DriverError, Machine};
-use flotilla_testkit::contract::Case;
+use flotilla_testkit::contract::{self, Case};
 
 pub(crate) const CASES: &[(&str, Case)] = &[
     ("a_folder_of_the_host_is_seen_and_written_to", |driver, cluster| Box::pin(folders(driver, cluster))),
@@ -35,7 +35,7 @@ fn with_mounts(cluster: &Cluster, mounts: &[String]) -> Cluster {
 
 async fn ensure(driver: &dyn Driver, cluster: &Cluster) -> Arc<dyn Machine> {
     driver.ensure_network(cluster).await.unwrap();
-    driver.ensure(cluster, &cluster.spec.primary().name).await.unwrap()
+    contract::ensure(driver, cluster, &cluster.spec.primary().name).await.unwrap()
 }
 
 async fn sh(machine: &dyn Machine, line: &str) -> String {
@@ -92,7 +92,7 @@ async fn missing(driver: &dyn Driver, cluster: &Cluster) {
     let codes: Vec<_> = findings.iter().map(|refusal| refusal.finding.code).collect();
     assert_eq!(codes, ["HOST_NO_MOUNT", "HOST_NO_MOUNT"]);
     driver.ensure_network(&cluster).await.unwrap();
-    let ensured = driver.ensure(&cluster, &cluster.spec.primary().name).await;
+    let ensured = contract::ensure(driver, &cluster, &cluster.spec.primary().name).await;
     let Err(DriverError::Failed { what, code, .. }) = ensured else { panic!("it has a folder that is not") };
     assert_eq!(
         (what.as_str(), code.name),

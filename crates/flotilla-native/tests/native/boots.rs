@@ -4,7 +4,7 @@ use std::fs;
 
 use flotilla_core::Cluster;
 use flotilla_core::Driver;
-use flotilla_testkit::contract::Case;
+use flotilla_testkit::contract::{self, Case};
 
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -16,7 +16,7 @@ async fn identifiers(driver: &dyn Driver, cluster: &Cluster) {
     driver.ensure_network(cluster).await.unwrap();
     let mut seen = vec![fs::read_to_string(BOOT).unwrap()];
     for _ in 0..2 {
-        let machine = driver.ensure(cluster, node).await.unwrap();
+        let machine = contract::ensure(driver, cluster, node).await.unwrap();
         let read = async || String::from_utf8(machine.guest().read(BOOT).await.unwrap().unwrap()).unwrap();
         let boot = read().await;
         assert_eq!(boot, read().await, "it stays the same while the machine is on");

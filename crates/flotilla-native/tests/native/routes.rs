@@ -4,7 +4,7 @@ use flotilla_core::Cluster;
 use flotilla_core::Driver;
 use flotilla_linux::net::Net;
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::Case;
+use flotilla_testkit::contract::{self, Case};
 use ipnet::Ipv4Net;
 
 pub(crate) const CASES: &[(&str, Case)] =
@@ -29,10 +29,10 @@ async fn forgotten(driver: &dyn Driver, cluster: &Cluster) {
     let ranges: Vec<_> = cluster.nodes().map(|node| node.pod_range).collect();
     driver.ensure_network(&cluster).await.unwrap();
     for node in &cluster.spec.nodes {
-        driver.ensure(&cluster, &node.name).await.unwrap();
+        contract::ensure(driver, &cluster, &node.name).await.unwrap();
     }
     assert_eq!(known(&cluster).await, ranges);
     driver.remove(cluster.name(), &cluster.spec.nodes[1].name).await.unwrap();
-    driver.ensure_routes(&one).await.unwrap();
+    contract::configure(driver, &one).await;
     assert_eq!(known(&cluster).await, ranges[..1]);
 }

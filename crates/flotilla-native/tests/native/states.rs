@@ -8,7 +8,7 @@ use flotilla_core::{Changed, Cmd, Driver, GuestError, MachineState, Power};
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::process::Process;
-use flotilla_testkit::contract::Case;
+use flotilla_testkit::contract::{self, Case};
 use rustix::fs::Mode;
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -42,12 +42,12 @@ async fn what_is_frozen_in_a_machine_does_not_keep_it_up(driver: &dyn Driver, cl
     let node = &cluster.spec.nodes[0].name;
     driver.ensure_network(cluster).await.unwrap();
     for _ in 0..2 {
-        let machine = driver.ensure(cluster, node).await.unwrap();
+        let machine = contract::ensure(driver, cluster, node).await.unwrap();
         machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
         assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
         assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
     }
-    let machine = driver.ensure(cluster, node).await.unwrap();
+    let machine = contract::ensure(driver, cluster, node).await.unwrap();
     machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
     driver.remove(cluster.name(), node).await.unwrap();
     assert!(driver.find(cluster.name()).await.unwrap().is_empty());
@@ -56,19 +56,19 @@ async fn what_is_frozen_in_a_machine_does_not_keep_it_up(driver: &dyn Driver, cl
 async fn a_frozen_machine_is_told_thawed_and_stopped(driver: &dyn Driver, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
     driver.ensure_network(cluster).await.unwrap();
-    let machine = driver.ensure(cluster, node).await.unwrap();
+    let machine = contract::ensure(driver, cluster, node).await.unwrap();
     freeze(&init(cluster));
     assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: false });
     let error = machine.guest().run(Cmd::new(["true"])).await.unwrap_err();
     assert!(matches!(&error, GuestError::Frozen { node, .. } if node == "te-contract"), "{error}");
     // Files can be read all the same: no process of the machine has a part in it.
     assert!(machine.guest().read("/etc/hosts").await.unwrap().is_some());
-    driver.ensure(cluster, node).await.unwrap();
+    contract::ensure(driver, cluster, node).await.unwrap();
     assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true });
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
     freeze(&init(cluster));
     assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
-    driver.ensure(cluster, node).await.unwrap();
+    contract::ensure(driver, cluster, node).await.unwrap();
     freeze(&init(cluster));
     driver.remove(cluster.name(), node).await.unwrap();
 }
@@ -76,16 +76,16 @@ async fn a_frozen_machine_is_told_thawed_and_stopped(driver: &dyn Driver, cluste
 async fn a_machine_whose_groups_are_out_of_sight_is_found(driver: &dyn Driver, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
     driver.ensure_network(cluster).await.unwrap();
-    driver.ensure(cluster, node).await.unwrap();
+    contract::ensure(driver, cluster, node).await.unwrap();
     let before = init(cluster);
     leave_groups(&before);
     assert_eq!(state(driver, cluster).await.power, Power::On);
-    let machine = driver.ensure(cluster, node).await.unwrap();
+    let machine = contract::ensure(driver, cluster, node).await.unwrap();
     assert_eq!(init(cluster).pid(), before.pid(), "no second machine is on its disk");
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
     assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
     assert!(before.has_ended());
-    driver.ensure(cluster, node).await.unwrap();
+    contract::ensure(driver, cluster, node).await.unwrap();
     leave_groups(&init(cluster));
     let last = init(cluster);
     driver.remove(cluster.name(), node).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_machine_has_nothing_of_our_umask_and_files(driver: &dyn Driver, clust
     let file = File::create(&path).unwrap();
     fcntl_setfd(file.as_fd(), FdFlags::empty()).unwrap();
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let booted = driver.ensure(cluster, node).await;
+    let booted = contract::ensure(driver, cluster, node).await;
     let machine = booted.unwrap();
     let shown = machine.guest().run(Cmd::sh("umask; stat -c '%a %n' / /etc /etc/hosts /etc/resolv.conf /run/flotilla /var/log /etc/cni/net.d; ls -l /proc/self/fd"));
     let shown = shown.await.unwrap().text();
@@ -120,7 +120,7 @@ async fn a_machine_has_nothing_of_our_umask_and_files(driver: &dyn Driver, clust
 async fn a_program_that_takes_too_long_is_an_error_of_its_node(driver: &dyn Driver, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
     driver.ensure_network(cluster).await.unwrap();
-    let machine = driver.ensure(cluster, node).await.unwrap();
+    let machine = contract::ensure(driver, cluster, node).await.unwrap();
     let slow = Cmd::new(["sleep", "1000000"]).within(std::time::Duration::from_secs(1));
     let error = machine.guest().run(slow).await.unwrap_err();
     assert_eq!(error.to_string(), "node te-contract does not answer: `sleep 1000000` took longer than 1 s");

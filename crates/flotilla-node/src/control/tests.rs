@@ -1,4 +1,5 @@
 use super::*;
+use flotilla_node_api::{State, Verb};
 use std::io::{BufRead, BufReader};
 
 struct Fixture {
@@ -49,7 +50,7 @@ const RESTART: &str = "{\"verb\":\"restart\",\"unit\":\"kubelet\"}\n";
 fn the_answer_waits_until_the_service_is_settled() {
     let mut fixture = Fixture::new();
     let client = fixture.client(RESTART);
-    assert_eq!(fixture.receive(), [Request { verb: Verb::Restart, unit: Unit::Kubelet }]);
+    assert_eq!(fixture.receive(), [Request::Unit { verb: Verb::Restart, unit: Unit::Kubelet }]);
     fixture.control.answer(fixture.now, |_| None);
     assert!(fixture.receive().is_empty(), "a request is acted on once");
     fixture.control.answer(fixture.now, |_| Some(status()));

@@ -1,11 +1,15 @@
 //! Machines and networks that are entries in a map.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::Cluster;
-use flotilla_core::{Changed, Driver, DriverError, Finding, Machine, MachineState, Power, Refusal, Subnet};
+use flotilla_core::{
+    Changed, Driver, DriverError, Finding, HostFacts, LinkFacts, Machine, MachineState, Power, Refusal,
+    RootFacts, Subnet,
+};
+use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
 use ipnet::Ipv4Net;
 
@@ -24,8 +28,6 @@ pub struct FakeDriver {
 struct Host {
     networks: BTreeMap<ClusterName, Network>,
     machines: BTreeMap<(ClusterName, NodeName), FakeMachine>,
-    /// The nodes that each machine knows the way to.
-    known: BTreeMap<(ClusterName, NodeName), BTreeSet<NodeName>>,
 }
 
 /// A network as it was last made.
@@ -82,18 +84,7 @@ impl FakeDriver {
     }
 }
 
-fn nodes_of(cluster: &Cluster) -> BTreeSet<NodeName> {
-    cluster.spec.nodes.iter().map(|node| node.name.clone()).collect()
-}
-
 impl Host {
-    /// The machines of a cluster that are on.
-    fn on(&self, cluster: &ClusterName) -> Vec<(ClusterName, NodeName)> {
-        let on = |machine: &FakeMachine| machine.state.power == Power::On;
-        let machines = self.machines.iter().filter(|((of, _), machine)| of == cluster && on(machine));
-        machines.map(|(key, _)| key.clone()).collect()
-    }
-
     fn power_off(&mut self, key: &(ClusterName, NodeName)) -> Changed {
         match self.machines.get_mut(key) {
             Some(machine) if machine.state.power == Power::On => {
@@ -141,17 +132,22 @@ impl Driver for FakeDriver {
             if let Some(network) = host.networks.get_mut(cluster.name()) {
                 *network = Network::of(cluster);
             }
-            for node in host.on(cluster.name()) {
-                host.known.insert(node, nodes_of(cluster));
-            }
         }
         call.end()?;
         Ok(Changed::No)
     }
 
-    async fn has_routes(&self, cluster: &Cluster) -> Result<bool, DriverError> {
-        let host = self.host();
-        Ok(host.on(cluster.name()).iter().all(|node| host.known.get(node) == Some(&nodes_of(cluster))))
+    async fn facts(&self) -> Result<HostFacts, DriverError> {
+        Ok(HostFacts { lowers_oom_scores: true })
+    }
+
+    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
+        let gateway = cluster.gateway();
+        Ok(LinkFacts { name: "eth0".to_owned(), mtu: 1500, gateway, name_servers: vec![gateway] })
+    }
+
+    async fn root(&self, _: &Cluster, _: &NodeName) -> Result<RootFacts, DriverError> {
+        Ok(RootFacts::default())
     }
 
     async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
@@ -170,7 +166,12 @@ impl Driver for FakeDriver {
         Ok(found.map(|(_, machine)| Arc::new(machine) as Arc<dyn Machine>).collect())
     }
 
-    async fn ensure(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, DriverError> {
+    async fn ensure(
+        &self,
+        cluster: &Cluster,
+        node: &NodeName,
+        config: &NodeConfig,
+    ) -> Result<Arc<dyn Machine>, DriverError> {
         let call = self.calls.begin(format!("ensure {node}")).await?;
         let machine = {
             let mut host = self.host();
@@ -178,10 +179,11 @@ impl Driver for FakeDriver {
                 .machines
                 .entry((cluster.name().clone(), node.clone()))
                 .or_insert_with(|| FakeMachine::named(node.clone(), &self.script));
+            if machine.state.power == Power::Off || machine.config().is_none() {
+                machine.set_config(config);
+            }
             machine.state = MachineState { power: Power::On, intact: true };
-            let machine = machine.clone();
-            host.known.insert((cluster.name().clone(), node.clone()), nodes_of(cluster));
-            machine
+            machine.clone()
         };
         call.end()?;
         Ok(Arc::new(machine))

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
+use flotilla_node_api::{NodeConfig, NodeStatus};
 use flotilla_spec::NodeName;
 
-use super::Calls;
+use super::{Calls, node};
 
 /// What a program answers: its output, or the last line of one that failed.
 pub type Answer = Result<&'static str, &'static str>;
@@ -30,6 +31,9 @@ struct Inside {
     unreadable: Mutex<BTreeSet<String>>,
     /// The first whose key is in a command's words is taken from the script and is the answer.
     script: Mutex<Vec<(&'static str, Answer)>>,
+    /// How it is configured; none before its first boot.
+    config: Mutex<Option<NodeConfig>>,
+    status: Mutex<NodeStatus>,
     calls: Calls,
 }
 
@@ -47,6 +51,8 @@ impl FakeMachine {
             files: Mutex::default(),
             unreadable: Mutex::default(),
             script: Mutex::new(script.to_vec()),
+            config: Mutex::default(),
+            status: Mutex::new(node::status()),
             calls: Calls::default(),
         };
         let state = MachineState { power: Power::On, intact: true };
@@ -82,6 +88,24 @@ impl FakeMachine {
     /// Lets every reading of a file fail.
     pub fn break_file(&self, path: &str) {
         self.unreadable().insert(path.to_owned());
+    }
+
+    /// How it is configured.
+    pub fn config(&self) -> Option<NodeConfig> {
+        self.inside.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_config(&self, config: &NodeConfig) {
+        *self.inside.config.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.clone());
+    }
+
+    /// Changes what it says of itself.
+    pub fn change_status(&self, change: impl FnOnce(&mut NodeStatus)) {
+        change(&mut self.inside.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn status(&self) -> NodeStatus {
+        self.inside.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn unreadable(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -156,6 +180,10 @@ impl Guest for FakeMachine {
         let call = self.inside.calls.begin(argv.clone()).await?;
         if let ["rm", "-f", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             self.files().retain(|path, _| !paths.contains(&path.as_str()));
+        }
+        if let Some(answer) = node::answer(self, &cmd) {
+            call.end()?;
+            return answer;
         }
         let answer = self.answer(&argv).map_err(|last| GuestError::Failed {
             node: self.name.to_string(),

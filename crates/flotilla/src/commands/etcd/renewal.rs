@@ -52,7 +52,9 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
             }
             let title = format!("booting node {}", node.name);
             let step = Step::start(engine.reporter, format!("machine/{}", node.name), title, None);
-            engine.driver.ensure(cluster, &node.name).await?;
+            let node =
+                cluster.node(&node.name).ok_or_else(|| EngineError::no_node(cluster, node.name.as_ref()))?;
+            engine.nodes().ensure(cluster, &node, false).await?;
             step.done(Outcome::Done);
         }
         Ok::<(), EngineError>(())

@@ -1,0 +1,18 @@
+//! What containerd is told beside the settings of its bundle.
+
+use std::fmt::Write;
+
+use flotilla_core::{HostFacts, RootFacts};
+
+pub(super) fn render(host: &HostFacts, root: &RootFacts) -> String {
+    let mut text = String::from("version = 4\n");
+    if !host.lowers_oom_scores {
+        // Else no sandbox starts: runc fails to protect them from the out-of-memory killer.
+        text.push_str("\n[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n");
+    }
+    if let Some(image) = &root.sandbox_image {
+        write!(text, "\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = \"{image}\"\n")
+            .expect("a string can be written to");
+    }
+    text
+}

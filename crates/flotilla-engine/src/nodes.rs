@@ -1,0 +1,131 @@
+//! Machines and what is inside them: computed here, made by the driver, kept right by the nodes themselves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::{Changed, Driver, DriverError, HostFacts, LinkFacts, Machine, Power, node};
+use flotilla_node_api::NodeConfig;
+use flotilla_spec::NodeName;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+
+use crate::node_config;
+
+/// How many nodes are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// What all nodes of a cluster have in common.
+struct Facts {
+    host: HostFacts,
+    link: LinkFacts,
+}
+
+/// The machines of a driver, with what is inside.
+#[derive(Clone, Copy)]
+pub struct Nodes<'a> {
+    driver: &'a dyn Driver,
+}
+
+impl std::fmt::Debug for Nodes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Nodes<'a> {
+    pub fn of(driver: &'a dyn Driver) -> Self {
+        Self { driver }
+    }
+
+    /// Makes a node's machine, boots it, repairs its link or what is inside: whichever is needed. `was_on` says that it ran
+    /// before.
+    pub async fn ensure(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        was_on: bool,
+    ) -> Result<Arc<dyn Machine>, DriverError> {
+        let config = self.render(cluster, node, &self.facts(cluster).await?).await?;
+        let machine = self.driver.ensure(cluster, &node.spec.name, &config).await?;
+        if was_on {
+            // It may have been cut off while the others were configured.
+            node::configure(machine.as_ref(), &config).await?;
+        }
+        Ok(machine)
+    }
+
+    /// Tells the host and every node that runs and has its link of all others. One that cannot be configured does not keep
+    /// the others from it; nodes that are booted or repaired later know by themselves.
+    pub async fn configure(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Result<Changed, DriverError> {
+        let mut changed = self.driver.ensure_routes(cluster).await?;
+        let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
+        for (machine, config) in self.configs(cluster, machines).await? {
+            calls.push(Box::pin(async move { node::configure(machine.as_ref(), &config).await }));
+        }
+        let mut configured = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+        let mut failure = None;
+        while let Some(configured) = configured.next().await {
+            match configured {
+                Ok(configured) => changed = changed.or(configured),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(changed), |error| Err(error.into()))
+    }
+
+    /// Whether [`Self::configure`] would find nothing to change in a node. One that cannot be asked is not configured.
+    pub async fn are_configured(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Result<bool, DriverError> {
+        let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
+        for (machine, config) in self.configs(cluster, machines).await? {
+            calls.push(Box::pin(async move { node::differences(machine.as_ref(), &config).await }));
+        }
+        let mut answers = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+        while let Some(differs) = answers.next().await {
+            if !differs.is_ok_and(|differs| differs.is_empty()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The machines that are on and have their link, each with what is to be inside. Others get it when they are repaired.
+    async fn configs(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Result<Vec<(Arc<dyn Machine>, NodeConfig)>, DriverError> {
+        let connected = |node: Node| {
+            let machine = machines.get(&node.spec.name)?;
+            let state = machine.state();
+            (state.power == Power::On && state.intact).then(|| (node, Arc::clone(machine)))
+        };
+        let connected: Vec<_> = cluster.nodes().filter_map(connected).collect();
+        if connected.is_empty() {
+            return Ok(Vec::new());
+        }
+        let facts = self.facts(cluster).await?;
+        let mut configs = Vec::new();
+        for (node, machine) in connected {
+            configs.push((machine, self.render(cluster, &node, &facts).await?));
+        }
+        Ok(configs)
+    }
+
+    async fn facts(&self, cluster: &Cluster) -> Result<Facts, DriverError> {
+        Ok(Facts { host: self.driver.facts().await?, link: self.driver.link(cluster).await? })
+    }
+
+    async fn render(&self, cluster: &Cluster, node: &Node, facts: &Facts) -> Result<NodeConfig, DriverError> {
+        let root = self.driver.root(cluster, &node.spec.name).await?;
+        Ok(node_config::render(cluster, node, &facts.host, &facts.link, &root))
+    }
+}

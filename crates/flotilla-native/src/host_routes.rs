@@ -1,0 +1,29 @@
+//! The host's routes to the pods of nodes. A node's own routes are its own business: see `flotilla-node/src/configure.rs`.
+
+use std::collections::BTreeSet;
+
+use flotilla_core::{Changed, Cluster};
+use flotilla_linux::net::Net;
+
+use super::Native;
+use super::error::NativeError;
+
+impl Native {
+    /// Brings the host's ports in line with the nodes, and removes its routes to nodes that are gone. It gets those to others
+    /// when they boot.
+    pub(super) fn ensure_host_routes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
+        let (host, bridge) = (Net::here()?, self.names(cluster.name()).bridge());
+        // Without a network there is nothing to lead to; who makes it makes the ports as well.
+        if host.find_link(&bridge)?.is_none() {
+            return Ok(Changed::No);
+        }
+        let ranges: BTreeSet<_> = cluster.nodes().map(|node| node.pod_range).collect();
+        let present = host.ways(&bridge, cluster.allocations.pod_subnet)?.into_keys();
+        let stale: Vec<_> = present.filter(|range| !ranges.contains(range)).collect();
+        for range in &stale {
+            host.remove_route(*range)?;
+        }
+        let removed = if stale.is_empty() { Changed::No } else { Changed::Yes };
+        Ok(self.ensure_ports(cluster)?.or(removed))
+    }
+}
