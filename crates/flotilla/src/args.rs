@@ -1,4 +1,4 @@
-//! What can be typed: the clap types, and nothing else.
+//! The command line: the clap types, and nothing else.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ pub(crate) use node::{
 #[derive(Debug, Parser)]
 #[command(name = "flotilla", version = concat!("v", env!("CARGO_PKG_VERSION")), arg_required_else_help = true)]
 #[command(after_help = "Examples:\n  \
-    flotilla start                         a Kubernetes cluster on this machine\n  \
-    flotilla kubectl -- get pods -A        use it (your own kubectl can, too)\n  \
-    flotilla stop                          power it off; it keeps all it holds\n  \
-    flotilla delete                        remove it\n  \
-    flotilla doctor                        what this host lacks or has in the way\n  \
+    flotilla start                         create and start a cluster\n  \
+    flotilla kubectl -- get pods -A        use it (your own kubectl works, too)\n  \
+    flotilla stop                          stop it and keep its data\n  \
+    flotilla delete                        delete it\n  \
+    flotilla doctor                        check this host for problems\n  \
     source <(flotilla completion bash)     tab completion for this shell")]
 pub(crate) struct Cli {
     /// Name of the cluster
@@ -42,11 +42,11 @@ pub(crate) struct Cli {
     /// Accepted for minikube's scripts
     #[arg(long, global = true, hide = true)]
     pub(crate) alsologtostderr: bool,
-    /// Print what is done: 1 every step and program, 4 also requests to the API, 7 everything
+    /// Log level: 1 for steps and programs, 4 also for API requests, 7 for everything
     #[arg(long, short = 'v', global = true, value_name = "LEVEL", visible_alias = "v",
           help_heading = "Global options", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) verbosity: Option<u8>,
-    /// The same as `-v 1`
+    /// Same as `-v 1`
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
     #[command(subcommand)]
@@ -69,50 +69,52 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     Apply(ApplyArgs),
     Diff(DiffArgs),
-    /// Print a cluster as a file that makes the same one
+    /// Print the cluster file of a cluster
     #[command(after_help = "Examples:\n  \
         flotilla export > cluster.yaml\n  \
         flotilla export -p demo | ssh other-host flotilla start -f -")]
     Export,
-    /// Print the JSON schema of the cluster's file, for editors
+    /// Print the JSON schema of the cluster file, for editors
     #[command(after_help = "Examples:\n  \
         flotilla schema > cluster.schema.json\n  \
         flotilla schema | jq '.properties.nodes'")]
     Schema,
-    /// Freeze Kubernetes; pods of your own go on
-    #[command(after_help = "Examples:\n  flotilla pause\n  flotilla pause -A      your own pods as well")]
+    /// Pause Kubernetes; your own pods keep running
+    #[command(
+        after_help = "Examples:\n  flotilla pause\n  flotilla pause -A      pause your own pods as well"
+    )]
     Pause(PauseArgs),
-    /// Thaw what `pause` froze
+    /// Unpause Kubernetes
     #[command(after_help = "Examples:\n  flotilla unpause\n  flotilla unpause -p demo")]
     Unpause(PauseArgs),
     #[command(hide = true)]
     DockerEnv(DockerEnvArgs),
-    /// Manage the nodes of a cluster, while it runs
+    /// Manage the nodes of a running cluster
     #[command(
         subcommand,
         alias = "worker",
         after_help = "Examples:\n  \
-        flotilla node add                    one more worker\n  \
+        flotilla node add                    add a worker\n  \
         flotilla node list\n  \
         flotilla node update m02 --labels disk=ssd\n  \
-        flotilla node stop m02               it stays in the cluster, NotReady\n  \
-        flotilla node delete m02             drained, removed, gone"
+        flotilla node stop m02               stays in the cluster, NotReady\n  \
+        flotilla node delete m02             drain, remove, delete its data"
     )]
     Node(NodeCommand),
-    /// List clusters as minikube does
+    /// List clusters like minikube
     #[command(
         subcommand,
         after_help = "Examples:\n  flotilla profile list\n  flotilla profile list -o json --light"
     )]
     Profile(ProfileCommand),
-    /// List clusters as kind does
+    /// List clusters like kind
     #[command(subcommand, after_help = "Examples:\n  flotilla get clusters\n  flotilla get clusters -o json")]
     Get(GetCommand),
-    /// Show, save and restore what the cluster's API holds
+    /// Show the members of etcd, save and restore snapshots
     #[command(
         subcommand,
         after_help = "Examples:\n  \
-        flotilla etcd status                   who is a member, how many may fail\n  \
+        flotilla etcd status                   members, leader, how many may fail\n  \
         flotilla etcd snapshot save FILE\n  \
         flotilla etcd snapshot restore FILE"
     )]
@@ -123,19 +125,19 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     Cp(CopyArgs),
     Ip(IpArgs),
-    /// Check what this host lacks or has in the way, and tell the cure
+    /// Check this host for problems and suggest fixes
     #[command(after_help = "Examples:\n  flotilla doctor\n  flotilla doctor -o json")]
     Doctor(OutputArgs),
-    /// Make the cluster the current context of your kubeconfig again
+    /// Make the cluster the current context of your kubeconfig
     #[command(after_help = "Examples:\n  flotilla update-context\n  flotilla update-context -p demo")]
     UpdateContext(OutputArgs),
-    /// Manage bundles: everything that a node needs, in one folder
+    /// Manage bundles: everything that a node needs, in one directory
     #[command(
         subcommand,
         after_help = "Examples:\n  \
-        flotilla bundle build                        build the newest known Kubernetes\n  \
-        flotilla bundle show v1.37.1                 what is in it, and from where\n  \
-        flotilla bundle export v1.37.1 k8s.tar.zst   for a machine without a network"
+        flotilla bundle build                        the newest known Kubernetes\n  \
+        flotilla bundle show v1.37.1                 its contents and their sources\n  \
+        flotilla bundle export v1.37.1 k8s.tar.zst   for a machine without network"
     )]
     Bundle(BundleCommand),
     Version(VersionArgs),
@@ -150,12 +152,12 @@ pub(crate) enum BundleCommand {
         flotilla bundle list\n  \
         flotilla bundle list -o json | jq -r '.[].digest'")]
     List(OutputArgs),
-    /// Show what is in a bundle, where it came from and where its bytes go
+    /// Show the contents of a bundle, their sources and sizes
     #[command(after_help = "Examples:\n  \
         flotilla bundle show v1.37.1\n  \
         flotilla bundle show deef2ae31254 -o json | jq .images")]
     Show(WhichArgs),
-    /// Read every byte and name each file that is not as it was made
+    /// Check every file of a bundle and name those that were modified
     #[command(after_help = "Examples:\n  \
         flotilla bundle verify v1.37.1\n  \
         flotilla bundle verify deef2ae31254 -o json")]
@@ -165,7 +167,7 @@ pub(crate) enum BundleCommand {
         flotilla bundle remove v1.36.4\n  \
         flotilla bundle remove deef2ae31254")]
     Remove(WhichArgs),
-    /// Free the disk of caches, downloads and parts that no bundle consists of
+    /// Remove caches, downloads and parts that no bundle uses
     #[command(after_help = "Examples:\n  \
         flotilla bundle clean\n  \
         flotilla bundle clean -o json")]
@@ -174,10 +176,10 @@ pub(crate) enum BundleCommand {
     Import(ImportArgs),
 }
 
-/// Build a bundle, or find that it is there
+/// Build a bundle unless it exists
 ///
 /// The first build takes about 15 minutes on two cores and needs `go`, `gcc` and `apt` (nothing is installed on the
-/// host). Interrupted or killed, it goes on from what was finished when it is run again.
+/// host). If interrupted, run it again to resume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla bundle build\n  \
@@ -187,13 +189,13 @@ pub(crate) struct BuildArgs {
     /// Kubernetes version of the bundle [default: the newest that flotilla knows]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
-    /// Where the parts come from
+    /// Source of the parts
     #[arg(long, value_enum, default_value_t)]
     pub(crate) source: SourceArg,
-    /// Build Kubernetes from this checkout instead of the pinned version
+    /// Build Kubernetes from this git checkout instead of the pinned version
     #[arg(long, value_name = "PATH")]
     pub(crate) kubernetes_source: Option<PathBuf>,
-    /// Keep what the compilers have cached (7 GB) for another build
+    /// Keep the compilers' caches (7 GB) for the next build
     #[arg(long)]
     pub(crate) keep_cache: bool,
     #[command(flatten)]
@@ -202,10 +204,10 @@ pub(crate) struct BuildArgs {
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum SourceArg {
-    /// A bundle that is there, else the first source that works here
+    /// An existing bundle, else the first source that works on this host
     #[default]
     Auto,
-    /// Built from pinned source with this machine's go, gcc and apt
+    /// Build from pinned source with go, gcc and apt of this host
     Build,
 }
 
@@ -218,7 +220,7 @@ pub(crate) struct WhichArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Write a bundle to one file, for a machine without a network
+/// Export a bundle to one file, for a machine without network
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla bundle export v1.37.1 kubernetes-v1.37.1.tar.zst\n  \
@@ -233,15 +235,15 @@ pub(crate) struct ExportArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Take in a bundle that was exported elsewhere
+/// Import an exported bundle
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla bundle import kubernetes-v1.37.1.tar.zst\n  \
     flotilla bundle import bundle.tar.zst --digest \"$(cat bundle.sha256)\"")]
 pub(crate) struct ImportArgs {
-    /// File made by `flotilla bundle export`
+    /// File that `flotilla bundle export` wrote
     pub(crate) file: PathBuf,
-    /// Refuse any bundle but the one with this digest
+    /// Refuse a bundle with any other digest
     #[arg(long, value_name = "SHA256")]
     pub(crate) digest: Option<String>,
     #[command(flatten)]
@@ -255,21 +257,21 @@ pub(crate) struct ImportArgs {
     flotilla version --short\n  \
     flotilla version -o json | jq -r .flotillaVersion")]
 pub(crate) struct VersionArgs {
-    /// Print the number alone
+    /// Print only the version number
     #[arg(long)]
     pub(crate) short: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Print a script that gives your shell tab completion
+/// Print a script for tab completion in your shell
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     source <(flotilla completion bash)\n  \
     flotilla completion zsh > \"${fpath[1]}/_flotilla\"\n  \
     flotilla completion fish > ~/.config/fish/completions/flotilla.fish")]
 pub(crate) struct CompletionArgs {
-    /// Shell to write it for
+    /// Shell to print the script for
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
@@ -296,12 +298,12 @@ pub(crate) enum Output {
 }
 
 impl Cli {
-    /// How much is printed of what is done; nothing by default.
+    /// The log level; nothing is logged by default.
     pub(crate) fn debug_level(&self) -> Option<u8> {
         self.verbosity.or(self.verbose.then_some(1)).filter(|level| *level > 0)
     }
 
-    /// The output format of whichever command it is.
+    /// The output format of the command.
     pub(crate) fn output(&self) -> Output {
         let args = match &self.command {
             Command::Bundle(command) => match command {
@@ -345,9 +347,9 @@ impl Cli {
     }
 }
 
-/// Whether JSON was asked for, also where the rest of the command line cannot be read.
+/// Whether the command line requests JSON, even if the rest of it is invalid.
 pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
-    // What stands behind `--` is for another program.
+    // Words after `--` are for another program.
     let own = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
     let words: Vec<_> = own.collect();
     let is_flag = |word: &str| ["-o", "--output"].contains(&word);

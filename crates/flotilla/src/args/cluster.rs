@@ -1,4 +1,4 @@
-//! What can be typed to have, use and lose a cluster.
+//! Arguments of the commands about a whole cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,24 +7,25 @@ use clap::{Args, ValueEnum};
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::SpecError;
 use flotilla_spec::file::MOST_NODES;
+use jiff::SignedDuration;
 
 use super::OutputArgs;
 
-/// Start a cluster: make it, power it on, or find that it runs
+/// Start a cluster; create it if it does not exist
 ///
-/// Makes a cluster of one node if there is none of that name; starts it with everything it held if it was stopped;
-/// repairs what is missing if it runs. Killed or interrupted at any moment, it is finished by running it again. The
-/// first start on a machine builds a bundle (about 15 minutes on two cores), all others take seconds.
+/// Creates a cluster of one node if none has that name, starts a stopped cluster with its data, and repairs a running
+/// one. If interrupted, run it again to resume. The first start on a machine builds a bundle (about 15 minutes on two
+/// cores); later starts take seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla start                                a cluster named flotilla\n  \
     flotilla start --nodes 3                      one control plane, two workers\n  \
     flotilla start --ha --nodes 4                 three control planes, a worker\n  \
-    flotilla start -f cluster.yaml                as a file describes it\n  \
-    flotilla start -p demo --cpus 2 --memory 3g   another one beside it, bounded\n  \
+    flotilla start -f cluster.yaml                as described in a file\n  \
+    flotilla start -p demo --cpus 2 --memory 3g   another cluster, with limits\n  \
     flotilla start --extra-config kubelet.max-pods=50\n  \
-    flotilla start --wait all                     until all system pods are ready\n  \
-    flotilla start --dry-run                      what would be done")]
+    flotilla start --wait all                     wait until system pods are ready\n  \
+    flotilla start --dry-run                      show what would be done")]
 pub(crate) struct StartArgs {
     /// File that describes the cluster; `-` is standard input
     #[arg(long, short, value_name = "FILE", conflicts_with_all = [
@@ -33,82 +34,82 @@ pub(crate) struct StartArgs {
         "feature_gates", "apiserver_names", "apiserver_ips"
     ])]
     pub(crate) file: Option<PathBuf>,
-    /// How many nodes, control planes included; the others are workers [default: 1]
+    /// Number of nodes: control planes, and workers for the rest [default: 1]
     #[arg(long, short, value_name = "N",
           value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_NODES)))]
     pub(crate) nodes: Option<u32>,
     #[command(flatten)]
     pub(crate) control_plane: ControlPlaneArgs,
-    /// Processors of the node: a number, `max` or `no-limit` [default: no-limit]
+    /// CPUs of each node: a number, `max` or `no-limit` [default: no-limit]
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
-    /// Memory of the node: 3072 (megabytes), 3g, `max` or `no-limit` [default: no-limit]
+    /// Memory of each node: 3072 (megabytes), 3g, `max` or `no-limit` [default: no-limit]
     #[arg(long, short, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Disk of the node; native nodes share the host's whatever it says
+    /// Disk size of each node (ignored by the native driver)
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_size: Option<String>,
     /// Kubernetes version, `stable` or `latest` [default: the newest that flotilla knows]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
-    /// Who makes the machines
+    /// Driver that creates the nodes
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) driver: DriverArg,
-    /// Addresses of the nodes [default: a free /24 of 10.213.0.0/16]
+    /// Address range of the nodes [default: a free /24 of 10.213.0.0/16]
     #[arg(long, value_name = "CIDR")]
     pub(crate) subnet: Option<String>,
-    /// Addresses of the pods [default: a free one of 10.244.0.0/16, 10.245.0.0/16, …]
+    /// Address range of the pods [default: the first free one of 10.244.0.0/16, 10.245.0.0/16, …]
     #[arg(long, value_name = "CIDR")]
     pub(crate) pod_subnet: Option<String>,
-    /// Size of each node's range of pod addresses, as a prefix [default: 24]
+    /// Prefix length of each node's pod range [default: 24]
     #[arg(long, value_name = "PREFIX")]
     pub(crate) node_pod_prefix: Option<u8>,
-    /// Pod network: flotilla, none (you install one), flannel, or a manifest's path [default: flotilla]
+    /// Pod network: flotilla, flannel, none (install one yourself) or the path of a manifest [default: flotilla]
     #[arg(long, value_name = "NAME|PATH", visible_alias = "cni-plugin")]
     pub(crate) cni: Option<String>,
-    /// Folder of this host to show in every node; may be repeated
+    /// Mount a host directory into every node; may be repeated
     #[arg(long, value_name = "SRC:DST[:ro]")]
     pub(crate) mount: Vec<String>,
-    /// Port of this host that leads to the control plane; may be repeated
+    /// Publish a control-plane port on the host; may be repeated
     #[arg(long, value_name = "[IP:]HOST:NODE[/udp]", visible_alias = "ports", value_delimiter = ',')]
     pub(crate) port: Vec<String>,
-    /// Addresses of the services [default: 10.96.0.0/12]
+    /// Address range of the services [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR")]
     pub(crate) service_cluster_ip_range: Option<String>,
-    /// Domain of the cluster's own names [default: cluster.local]
+    /// DNS domain of the cluster [default: cluster.local]
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) dns_domain: Option<String>,
-    /// Setting of a Kubernetes component, as component.key=value; may be repeated
+    /// Setting of a Kubernetes component; may be repeated
     #[arg(long, value_name = "COMPONENT.KEY=VALUE", visible_alias = "extra-opts")]
     pub(crate) extra_config: Vec<String>,
     /// Feature gates of all components
     #[arg(long, value_name = "GATE=BOOL,…")]
     pub(crate) feature_gates: Option<String>,
-    /// More names for the API server's certificate
+    /// Additional names in the API server's certificate
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) apiserver_names: Vec<String>,
-    /// More addresses for the API server's certificate
+    /// Additional addresses in the API server's certificate
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     pub(crate) apiserver_ips: Vec<String>,
-    /// What must hold before it returns.
+    /// Conditions to wait for.
     #[arg(
         long,
         value_name = "all|none|LIST",
         value_delimiter = ',',
-        help = "What must hold before it returns: all, none, or some of apiserver, node_ready, default_sa, \
-                  system_pods, apps_running, kubelet [default: apiserver,node_ready,default_sa: a pod can run]"
+        help = "Conditions to wait for: all, none, or some of apiserver, node_ready, default_sa, system_pods, \
+                  apps_running, kubelet [default: apiserver,node_ready,default_sa (a pod can run)]"
     )]
     pub(crate) wait: Vec<String>,
-    /// How long that may take
+    /// Maximum time to wait
     #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
     pub(crate) wait_timeout: Duration,
-    /// Say what would be done, and change nothing
+    /// Show what would be done and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on although the host checks found something fatal
+    /// Continue even if host checks fail
     #[arg(long)]
     pub(crate) force: bool,
-    /// Build a bundle that is missing without asking
+    /// Build a missing bundle without prompting
     #[arg(long, short)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -123,15 +124,15 @@ pub(crate) struct StartArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What runs containers.
+/// The container runtime.
 #[derive(Debug, Args)]
 pub(crate) struct RuntimeArgs {
-    /// Container runtime: every node has containerd
+    /// Container runtime: always containerd
     #[arg(long, value_name = "NAME")]
     pub(crate) container_runtime: Option<String>,
 }
 
-/// What a proposal has for nodes with Docker in them: known, so that it is refused with a reason.
+/// minikube's flags for Docker in nodes: known, so that they are refused with a reason.
 #[derive(Debug, Args)]
 pub(crate) struct DockerArgs {
     #[arg(long, hide = true, value_parser = comes_with_docker)]
@@ -150,21 +151,21 @@ fn comes_with_docker(_: &str) -> Result<String, SpecError> {
     Err(SpecError::ComesWithDocker)
 }
 
-/// How many nodes are control planes, and what comes to them.
+/// The number of control planes, and whether they accept ordinary pods.
 #[derive(Debug, Args)]
 pub(crate) struct ControlPlaneArgs {
-    /// How many control planes; three bear the loss of one [default: 1]
+    /// Number of control planes; three tolerate the failure of one [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(crate) control_planes: Option<u32>,
     /// Three control planes
     #[arg(long, conflicts_with = "control_planes")]
     pub(crate) ha: bool,
-    /// Let only pods come to control planes that tolerate it
+    /// Taint control planes NoSchedule
     #[arg(long)]
     pub(crate) taint_control_planes: bool,
 }
 
-/// Those that are hidden are known, so that they are refused with a reason.
+/// The hidden ones are not implemented: known, so that they are refused with a reason.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum DriverArg {
     /// Linux namespaces: no Docker, needs root
@@ -192,10 +193,10 @@ impl DriverArg {
     }
 }
 
-/// What to do while another command changes the same cluster.
+/// What to do if another command is changing the same cluster.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LockArgs {
-    /// Fail at once if another command changes the cluster, instead of waiting for it
+    /// Fail immediately if another command is changing the cluster, instead of waiting
     #[arg(long)]
     pub(crate) no_wait_lock: bool,
 }
@@ -206,10 +207,10 @@ impl LockArgs {
     }
 }
 
-/// Show what runs
+/// Show the status of a cluster and its nodes
 ///
-/// Exits with 0 if all is well, else with a sum: 1 for a node that is not running, 2 for Kubernetes in it, 4 for the
-/// kubeconfig.
+/// Exits with 0 if all is well, else with the sum of 1 (a node is down), 2 (Kubernetes is unhealthy) and 4 (wrong
+/// kubeconfig).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla status\n  \
@@ -217,13 +218,13 @@ impl LockArgs {
     flotilla status -o json --layout cluster\n  \
     flotilla status --format '{{.Host}}'")]
 pub(crate) struct StatusArgs {
-    /// Show each node by this template, such as `{{.Name}}: {{.Host}}`
+    /// Template for each node, such as `{{.Name}}: {{.Host}}`
     #[arg(long, short, value_name = "TEMPLATE")]
     pub(crate) format: Option<String>,
-    /// Shape of the JSON
+    /// Layout of the JSON: one object for each node, or one for the cluster
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) layout: LayoutArg,
-    /// Only this node
+    /// Show only this node
     #[arg(long, short, value_name = "NODE")]
     pub(crate) node: Option<String>,
     #[command(flatten)]
@@ -237,14 +238,14 @@ pub(crate) enum LayoutArg {
     Cluster,
 }
 
-/// Stop a cluster; it keeps everything it holds
+/// Stop a cluster and keep its data
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla stop\n  flotilla stop -p demo\n  flotilla stop --all")]
 pub(crate) struct StopArgs {
     /// Stop every cluster
     #[arg(long)]
     pub(crate) all: bool,
-    /// Leave the current context of the kubeconfig as it is
+    /// Keep the cluster as the current context of the kubeconfig
     #[arg(long)]
     pub(crate) keep_context_active: bool,
     #[command(flatten)]
@@ -253,10 +254,9 @@ pub(crate) struct StopArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Delete a cluster with all it holds
+/// Delete a cluster and its data
 ///
-/// Works on whatever is there: a running cluster, one that never came up, one whose state folder is damaged. Bundles
-/// stay.
+/// Also deletes a cluster that never came up or whose state directory is damaged. Bundles are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla delete\n  flotilla delete -p demo\n  flotilla delete --all")]
 pub(crate) struct DeleteArgs {
@@ -269,14 +269,14 @@ pub(crate) struct DeleteArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The namespaces that `pause` and `unpause` are about.
+/// The namespaces to pause or unpause.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// Namespaces whose containers are meant
+    /// Namespaces to pause or unpause
     #[arg(long, short, value_name = "NAMESPACE,…", value_delimiter = ',',
           default_values = ["kube-system", "kubernetes-dashboard", "istio-operator"])]
     pub(crate) namespaces: Vec<String>,
-    /// The containers of all namespaces
+    /// All namespaces
     #[arg(long, short = 'A')]
     pub(crate) all_namespaces: bool,
     #[command(flatten)]
@@ -285,23 +285,23 @@ pub(crate) struct PauseArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Run the cluster's own kubectl against it
+/// Run the cluster's own kubectl
 ///
-/// Its exit status is kubectl's.
+/// Exits with the exit status of kubectl.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla kubectl -- get pods -A\n  \
     flotilla kubectl -p demo -- apply -f app.yaml")]
 pub(crate) struct KubectlArgs {
-    /// What kubectl is to do
+    /// Arguments for kubectl
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 /// Open a shell in a node, or run a command there
 ///
-/// Standard input and output are passed byte for byte, and the exit status is the command's. Several words are one line
-/// for the node's shell, as with ssh.
+/// Standard input and output are passed through unchanged. Exits with the exit status of the command. Several words are
+/// joined to one line for the node's shell, like ssh.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla ssh\n  \
@@ -309,10 +309,10 @@ pub(crate) struct KubectlArgs {
     flotilla ssh -- crictl ps\n  \
     flotilla ssh -- 'cat > /tmp/file' < file")]
 pub(crate) struct SshArgs {
-    /// Node to go to [default: the primary one]
+    /// Node to open the shell in [default: the primary one]
     #[arg(long, short, value_name = "NODE")]
     pub(crate) node: Option<String>,
-    /// Command to run there; the first word may be the node's name
+    /// Command to run; the first word may be the name of the node
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "[NODE] COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -321,44 +321,44 @@ pub(crate) struct SshArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla logs\n  flotilla logs m02 -n 200\n  flotilla logs -f")]
 pub(crate) struct LogsArgs {
-    /// Node to look into, by its full or short name [default: the primary one]
+    /// Node, by its full or short name [default: the primary one]
     #[arg(value_name = "NODE", conflicts_with = "node")]
     pub(crate) name: Option<String>,
-    /// Go on showing what comes
+    /// Follow the logs
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// How many of the last lines of each log
+    /// Number of lines to show from the end of each log
     #[arg(long, short = 'n', value_name = "LINES", default_value_t = 60)]
     pub(crate) length: u32,
-    /// The same, as a flag
+    /// Same as NODE
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
 }
 
 impl LogsArgs {
-    /// The node that was named, either way.
+    /// The node that was named, as an argument or as a flag.
     pub(crate) fn wanted(&self) -> Option<&str> {
         self.name.as_deref().or(self.node.as_deref())
     }
 }
 
-/// Copy files and folders into a node, out of it, or from node to node
+/// Copy files and directories to, from or between nodes
 ///
-/// `NODE:` before a path says where it is; a path without it is on this host, but if neither path names a node, the
-/// target is in the primary one. Paths in nodes begin at /root. Folders are copied with all in them, into the target if
-/// that is a folder already. Modes are kept. `-` is standard input or output, for one file.
+/// A path with `NODE:` in front is in that node, any other path on this host; if neither path names a node, the
+/// destination is in the primary node. Relative paths in nodes start at /root. Directories are copied recursively, into
+/// the destination if that is an existing directory. Modes are kept. `-` is standard input or output, for one file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla cp app.conf /etc/app.conf            to the primary node\n  \
-    flotilla cp ./images m02:/var/tmp             a folder\n  \
+    flotilla cp ./images m02:/var/tmp             a directory\n  \
     flotilla cp m02:/var/log/flotilla ./logs\n  \
     flotilla cp m02:/etc/hosts m03:/tmp/hosts\n  \
     flotilla cp m02:/etc/hosts - | grep demo      to standard output")]
 pub(crate) struct CopyArgs {
-    /// What to copy
+    /// Source
     #[arg(value_name = "[NODE:]SRC")]
     pub(crate) source: String,
-    /// Where it is to be
+    /// Destination
     #[arg(value_name = "[NODE:]DST")]
     pub(crate) target: String,
     #[command(flatten)]
@@ -369,10 +369,10 @@ pub(crate) struct CopyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla ip\n  flotilla ip m02\n  curl \"http://$(flotilla ip):30080\"")]
 pub(crate) struct IpArgs {
-    /// Node to ask for, by its full or short name [default: the primary one]
+    /// Node, by its full or short name [default: the primary one]
     #[arg(value_name = "NODE", conflicts_with = "node")]
     pub(crate) name: Option<String>,
-    /// The same, as a flag
+    /// Same as NODE
     #[arg(long, short, value_name = "NODE")]
     pub(crate) node: Option<String>,
     #[command(flatten)]
@@ -380,36 +380,21 @@ pub(crate) struct IpArgs {
 }
 
 impl IpArgs {
-    /// The node that was named, either way.
+    /// The node that was named, as an argument or as a flag.
     pub(crate) fn wanted(&self) -> Option<&str> {
         self.name.as_deref().or(self.node.as_deref())
     }
 }
 
-/// `90`, `90s`, `6m`, `1h30m`, as minikube takes times.
+/// A year: longer times could overflow when they are added to the current time.
+const LONGEST_WAIT: Duration = Duration::from_hours(365 * 24);
+
+/// Reads `90`, `90s`, `6m`, `1h30m`, like minikube.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is no time: write 90s, 6m or 1h30m");
-    if let Ok(seconds) = text.parse() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
-        let unit_end =
-            rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |end| digits + end);
-        let unit = match &rest[digits..unit_end] {
-            "ms" => Duration::from_millis(1),
-            "s" => Duration::from_secs(1),
-            "m" => Duration::from_mins(1),
-            "h" => Duration::from_hours(1),
-            _ => return Err(bad()),
-        };
-        total = unit.checked_mul(number).and_then(|part| total.checked_add(part)).ok_or_else(bad)?;
-        rest = &rest[unit_end..];
-    }
-    if text.is_empty() { Err(bad()) } else { Ok(total) }
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    let with_units = || Duration::try_from(text.parse::<SignedDuration>().ok()?).ok();
+    let parsed = seconds.or_else(with_units).filter(|time| *time <= LONGEST_WAIT);
+    parsed.ok_or_else(|| format!("{text:?} is not a duration: write 90s, 6m or 1h30m"))
 }
 
 #[cfg(test)]
@@ -417,13 +402,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_minikube_reads_them() {
-        for (text, seconds) in [("6m", 360), ("6m0s", 360), ("1h30m", 5400), ("90", 90), ("90s", 90)] {
+    fn durations_are_read_like_minikube() {
+        for (text, seconds) in
+            [("6m", 360), ("6m0s", 360), ("1h30m", 5400), ("90", 90), ("90s", 90), ("6", 6)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "m", "6", "6x", "m6", "-1s", "99999999999999h"] {
+        assert_eq!(parse_duration("1500ms"), Ok(Duration::from_millis(1500)));
+        for text in ["", "m", "6x", "m6", "-1s", "99999999999999h", "99999999999999"] {
             let parsed = parse_duration(text);
-            assert!(parsed.is_err() || text == "6", "{text}: {parsed:?}");
+            assert!(parsed.is_err(), "{text}: {parsed:?}");
         }
     }
 }

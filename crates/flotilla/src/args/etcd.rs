@@ -1,4 +1,4 @@
-//! What can be typed about etcd, and about a control plane that has lost its majority.
+//! Arguments of the commands about etcd and of `recover`.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use super::{Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EtcdCommand {
-    /// Show the members of etcd: who leads, who is up, how many may still fail
+    /// Show the members of etcd: leader, health, how many more may fail
     ///
-    /// The exit status is 2 if etcd has no quorum or a member has raised an alarm.
+    /// Exits with 2 if etcd has no quorum or a member has raised an alarm.
     #[command(after_help = "Examples:\n  \
         flotilla etcd status\n  \
         flotilla etcd status -o json | jq '.members[] | select(.up | not)'")]
     Status(OutputArgs),
-    /// Save and restore all that the cluster's API holds
+    /// Save and restore etcd snapshots
     #[command(
         subcommand,
         after_help = "Examples:\n  \
@@ -32,9 +32,9 @@ pub(crate) enum SnapshotCommand {
     Restore(SnapshotRestoreArgs),
 }
 
-/// Write all that the API holds to one file
+/// Save an etcd snapshot
 ///
-/// The cluster goes on meanwhile. The file holds its secrets: only you can read it.
+/// The cluster keeps running. The file contains the cluster's secrets, so only you can read it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla etcd snapshot save before.snapshot\n  \
@@ -42,7 +42,7 @@ pub(crate) enum SnapshotCommand {
 pub(crate) struct SnapshotSaveArgs {
     /// File to write
     pub(crate) file: PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -51,21 +51,21 @@ pub(crate) struct SnapshotSaveArgs {
 
 /// Restore etcd from a snapshot
 ///
-/// Checks first that the file is a whole snapshot of this cluster. Everything that was written after the snapshot is gone
-/// from the API; the old data is kept on the nodes' disks. The API does not answer meanwhile. Pods keep running, and are
-/// then made to match what the API holds again. If interrupted, run it again to resume.
+/// Checks first that the file is a complete snapshot of this cluster. Everything written after the snapshot is lost from
+/// the API; the old data is kept on the nodes' disks. The API is unavailable meanwhile. Pods keep running; afterwards the
+/// kubelets make them match the restored objects. If interrupted, run it again to resume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla etcd snapshot restore before.snapshot\n  \
     flotilla etcd snapshot restore before.snapshot --yes\n  \
     flotilla etcd snapshot restore db --force      a copy of a member's database")]
 pub(crate) struct SnapshotRestoreArgs {
-    /// File made by `flotilla etcd snapshot save`
+    /// File that `flotilla etcd snapshot save` wrote
     pub(crate) file: PathBuf,
-    /// Do not ask
+    /// Do not prompt
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Restore a file that has no checksum, or that is not proven to be of this cluster
+    /// Restore a file without a checksum, or one that is not proven to be from this cluster
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -76,23 +76,23 @@ pub(crate) struct SnapshotRestoreArgs {
 
 /// Rebuild etcd after permanent loss of quorum
 ///
-/// Recreates etcd with one member, from the newest data that a surviving control plane has or from a snapshot. The others
-/// leave it and join it again with the next `flotilla start`; their old data is kept on their disks. Writes that the
-/// survivor has not received are lost. While a majority of the control planes have their data, start them instead:
-/// `recover` then refuses without --force.
+/// Recreates etcd with one member, from the newest data of a surviving control plane or from a snapshot, and removes the
+/// other members; the next `flotilla start` lets them join again. Their old data is kept on their disks. Writes that the
+/// survivor has not received are lost. If a majority of the control planes have their data, start them instead: `recover`
+/// then refuses without --force.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla recover\n  \
     flotilla recover --from nightly.snapshot --yes")]
 pub(crate) struct RecoverArgs {
-    /// Snapshot to begin from, instead of what the survivor has
+    /// Snapshot to recover from, instead of a survivor's data
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Do not ask
+    /// Do not prompt
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Recover even if a majority of the control planes have their data, or if the snapshot is not proven to be of this
-    /// cluster
+    /// Recover even if a majority of the control planes have their data, or if the snapshot is not proven to be from
+    /// this cluster
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What can be typed about a cluster's file.
+//! Arguments of the commands that take a cluster file.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::OutputArgs;
 use super::cluster::LockArgs;
 use super::node::DrainArgs;
 
-/// The file of a cluster.
+/// The cluster file.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
     /// File that describes the cluster; `-` is standard input
@@ -16,23 +16,23 @@ pub(crate) struct FileArgs {
     pub(crate) path: PathBuf,
 }
 
-/// Make a cluster as its file says, while it runs
+/// Change a running cluster to match a file
 ///
-/// Shows what would change and asks before it does it. Nodes are added, resized (with a restart of that node), started,
-/// stopped, and last removed, their pods moved. What cannot change is refused before anything is touched. A cluster that
-/// is not there is made. Killed or interrupted at any moment, it is finished by running it again.
+/// Shows what would change and prompts first. Adds, resizes (with a restart of the node), starts and stops nodes, then
+/// drains and removes others. Changes that are not possible are refused before anything is changed. Creates the cluster
+/// if it does not exist. If interrupted, run it again to resume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla apply -f cluster.yaml\n  \
-    flotilla apply -f cluster.yaml --dry-run     what would change\n  \
+    flotilla apply -f cluster.yaml --dry-run     show what would change\n  \
     flotilla export | sed 's/1Gi/2Gi/' | flotilla apply -f - --yes")]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Say what would change, and change nothing
+    /// Show what would change and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not prompt
     #[arg(long, short)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct ApplyArgs {
 
 /// Show how a cluster differs from its file
 ///
-/// Exits with 0 if it does not, with 1 if it does.
+/// Exits with 1 if it differs, else with 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla diff -f cluster.yaml\n  \

@@ -1,4 +1,4 @@
-//! What can be typed to list clusters, in the words of other programs.
+//! Arguments of the commands that list clusters like other programs.
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -9,7 +9,7 @@ pub(crate) enum ProfileCommand {
     List(ProfileListArgs),
 }
 
-/// List the clusters of this host in minikube's shape
+/// List the clusters of this host in minikube's format
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla profile list\n  \
@@ -18,10 +18,10 @@ pub(crate) struct ProfileListArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: ProfileListOutput,
-    /// Do not look whether they run
+    /// Do not check whether they run
     #[arg(short, long)]
     pub(crate) light: bool,
-    /// Show the API's port as well
+    /// Show the port of the API as well
     #[arg(short, long)]
     pub(crate) detailed: bool,
 }

@@ -1,4 +1,4 @@
-//! What can be typed about the nodes of a cluster.
+//! Arguments of the commands about nodes.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ pub(crate) enum NodeCommand {
     Ssh(NodeSshArgs),
     Logs(NodeLogsArgs),
     Cp(NodeCopyArgs),
-    /// Freeze Kubernetes in one node
+    /// Pause Kubernetes in one node
     ///
-    /// Refuses to pause a control plane without which etcd would lose its quorum.
+    /// Refused for a control plane if etcd would lose quorum.
     #[command(after_help = "Examples:\n  \
         flotilla node pause m02\n  \
-        flotilla node pause m02 -A      all pods there as well")]
+        flotilla node pause m02 -A      pause all pods of the node")]
     Pause(NodePauseArgs),
-    /// Thaw what `node pause` froze
+    /// Unpause Kubernetes in one node
     #[command(after_help = "Examples:\n  \
         flotilla node unpause m02\n  \
         flotilla node unpause m02 -A")]
@@ -44,7 +44,7 @@ pub(crate) enum NodeCommand {
     DockerEnv(DockerEnvArgs),
 }
 
-/// Add workers or control planes to a cluster, while it runs
+/// Add workers or control planes to a running cluster
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla node add\n  \
@@ -57,17 +57,17 @@ pub(crate) struct NodeAddArgs {
     /// Name of the node [default: the cluster's name and a number]
     #[arg(value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// The same, as a flag
+    /// Same as NAME
     #[arg(long, value_name = "NAME", conflicts_with = "node")]
     pub(crate) name: Option<String>,
-    /// How many; with a name they are NAME-1, NAME-2, …
+    /// Number of nodes; with a name they are named NAME-1, NAME-2, …
     #[arg(long, value_name = "K", default_value_t = 1, 
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(crate) count: u32,
-    /// Make it a control plane
+    /// Add control planes instead of workers
     #[arg(long)]
     pub(crate) control_plane: bool,
-    /// Accepted for minikube's scripts: nodes are workers
+    /// Accepted for minikube's scripts: nodes are workers by default
     #[arg(long, hide = true, conflicts_with = "control_plane")]
     pub(crate) worker: bool,
     #[command(flatten)]
@@ -80,19 +80,19 @@ pub(crate) struct NodeAddArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What a node is made with, and keeps for as long as it lives.
+/// Settings that are fixed for the lifetime of a node.
 #[derive(Debug, Args)]
 pub(crate) struct NodeMakingArgs {
-    /// Kubernetes version of its kubelet [default: the cluster's]
+    /// Kubernetes version of the kubelet [default: that of the cluster]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
-    /// Bundle that it is made from: a version, or the first digits of a digest
+    /// Bundle to create the node from: a version, or the first digits of a digest
     #[arg(long, value_name = "VERSION|DIGEST", visible_alias = "image", alias = "iso-url", value_parser = bundle)]
     pub(crate) bundle: Option<String>,
-    /// Setting of its kubelet, over the cluster's; may be repeated
+    /// Setting of the kubelet, overrides that of the cluster; may be repeated
     #[arg(long, value_name = "kubelet.KEY=VALUE", visible_alias = "extra-opts")]
     pub(crate) extra_config: Vec<String>,
-    /// Feature gates of its kubelet, over the cluster's
+    /// Feature gates of the kubelet, override those of the cluster
     #[arg(long, value_name = "GATE=BOOL,…")]
     pub(crate) feature_gates: Option<String>,
     #[command(flatten)]
@@ -101,21 +101,21 @@ pub(crate) struct NodeMakingArgs {
     pub(crate) docker: DockerArgs,
 }
 
-/// Where minikube wants an image's address.
+/// Refuses the URL of an ISO image, which minikube's flag takes.
 fn bundle(given: &str) -> Result<String, SpecError> {
     if given.contains("://") { Err(SpecError::IsoImage) } else { Ok(given.to_owned()) }
 }
 
-/// What a node may have of its own, and what may change.
+/// Settings of one node that can be changed later.
 #[derive(Debug, Args)]
 pub(crate) struct NodeSettingsArgs {
-    /// Processors: a number, `max` or `no-limit`
+    /// CPUs: a number, `max` or `no-limit`
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
     /// Memory: megabytes, or with a unit (3g, 3Gi), `max` or `no-limit`
     #[arg(long, short, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Disk, for drivers whose machines have their own
+    /// Disk size (ignored by the native driver)
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_size: Option<String>,
     /// Labels of the node
@@ -124,10 +124,10 @@ pub(crate) struct NodeSettingsArgs {
     /// Taints of the node
     #[arg(long, value_name = "KEY=VALUE:EFFECT,…", value_delimiter = ',')]
     pub(crate) taints: Vec<String>,
-    /// Folder of this host to show in the node; may be repeated
+    /// Mount a host directory into the node; may be repeated
     #[arg(long, value_name = "SRC:DST[:ro]")]
     pub(crate) mount: Vec<String>,
-    /// Port of this host that leads to the node; may be repeated
+    /// Publish a port of the node on the host; may be repeated
     #[arg(
         long,
         value_name = "[IP:]HOST:NODE[/udp]",
@@ -138,11 +138,11 @@ pub(crate) struct NodeSettingsArgs {
     pub(crate) port: Vec<String>,
 }
 
-/// Change a node: its size, labels, taints, mounts and ports
+/// Change the size, labels, taints, mounts and ports of a node
 ///
-/// Labels, taints and ports change at once; processors, memory and mounts need a restart of that node, which is told
-/// and asked for first. What is not named stays. With `-` behind it something goes: a label or taint by its key
-/// (`disk-`), a mount by its folder in the node (`/www-`), a port by the host's (`8080-`).
+/// Labels, taints and ports change immediately. CPUs, memory and mounts need a restart of the node, which is announced
+/// and confirmed first. Other settings are unchanged. A trailing `-` removes an entry: a label or taint by its key
+/// (`disk-`), a mount by its path in the node (`/www-`), a port by the host's port (`8080-`).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla node update m02 --labels disk=ssd,zone-\n  \
@@ -155,13 +155,13 @@ pub(crate) struct NodeUpdateArgs {
     pub(crate) node: String,
     #[command(flatten)]
     pub(crate) settings: NodeSettingsArgs,
-    /// Say what would change, and change nothing
+    /// Show what would change and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not prompt
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Restart a control plane although etcd has no majority meanwhile
+    /// Restart a control plane even if etcd loses quorum meanwhile
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -170,18 +170,18 @@ pub(crate) struct NodeUpdateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Start nodes that were stopped
+/// Start stopped nodes
 ///
-/// One that the cluster has on paper only is made.
+/// Creates nodes that the spec has and the host does not.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  flotilla node start m02\n  flotilla node start              all of them"
+    after_help = "Examples:\n  flotilla node start m02\n  flotilla node start              start all nodes"
 )]
 pub(crate) struct NodeStartArgs {
     /// Nodes, by their full or short names [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) nodes: Vec<String>,
-    /// The same, as a flag
+    /// Same as NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// All nodes of the cluster
@@ -193,17 +193,17 @@ pub(crate) struct NodeStartArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Stop nodes; they keep their state and stay in the cluster's list
+/// Stop nodes; they keep their data and stay in the cluster
 ///
-/// A control plane leaves etcd before it stops, so that the others are a whole control plane without it; `node start`
-/// lets it join again. One that etcd cannot spare is refused.
+/// A control plane leaves etcd before it stops, so that the others keep quorum; `node start` lets it join again. Refused
+/// if etcd would lose quorum.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node stop m02\n  flotilla node stop m02 m03 --drain")]
 pub(crate) struct NodeStopArgs {
     /// Nodes, by their full or short names
     #[arg(value_name = "NAME", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// Move their pods to other nodes first
+    /// Drain the nodes first
     #[arg(long)]
     pub(crate) drain: bool,
     #[command(flatten)]
@@ -214,9 +214,9 @@ pub(crate) struct NodeStopArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Delete nodes: their pods move, they leave the cluster, machine and data are gone
+/// Drain nodes, remove them and delete their data
 ///
-/// A control plane that etcd cannot spare is refused, and so is the last one.
+/// Refused for the last control plane, and if etcd would lose quorum.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node delete m02\n  flotilla node delete m02 --force")]
 pub(crate) struct NodeDeleteArgs {
@@ -231,14 +231,13 @@ pub(crate) struct NodeDeleteArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// How nodes are emptied.
+/// How nodes are drained.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct DrainArgs {
-    /// How long pods may take to move
+    /// Maximum time to wait until the pods are evicted
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub(crate) drain_timeout: Duration,
-    /// After that time, go on without them, whatever their disruption budgets say; and do it although etcd loses its
-    /// majority by it
+    /// Continue after that time in spite of disruption budgets, and even if etcd loses quorum
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -253,7 +252,7 @@ pub(crate) struct NodeListArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: NodeListOutput,
-    /// Show each node by this template, such as `{{.Name}} {{.IP}}`
+    /// Template for each node, such as `{{.Name}} {{.IP}}`
     #[arg(long, short, value_name = "TEMPLATE")]
     pub(crate) format: Option<String>,
 }
@@ -266,10 +265,10 @@ pub(crate) enum NodeListOutput {
     Json,
 }
 
-/// Show what runs in one node, or in all
+/// Show the status of one node, or of all
 ///
-/// Exits with 0 if all is well, else with a sum: 1 for a node that is not running, 2 for Kubernetes in it, 4 for the
-/// kubeconfig.
+/// Exits with 0 if all is well, else with the sum of 1 (a node is down), 2 (Kubernetes is unhealthy) and 4 (wrong
+/// kubeconfig).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla node status\n  \
@@ -292,17 +291,17 @@ pub(crate) struct NodeIpArgs {
 
 /// Open a shell in a node, or run a command there
 ///
-/// Standard input and output are passed byte for byte, and the exit status is the command's.
+/// Standard input and output are passed through unchanged. Exits with the exit status of the command.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla node ssh m02\n  flotilla node ssh m02 -- crictl ps")]
 pub(crate) struct NodeSshArgs {
     /// Node, by its full or short name [default: the primary one]
     #[arg(value_name = "NAME", conflicts_with = "node")]
     pub(crate) name: Option<String>,
-    /// The same, as a flag
+    /// Same as NAME
     #[arg(long, short, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// Command to run there
+    /// Command to run
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -315,9 +314,9 @@ pub(crate) struct NodeLogsArgs {
     pub(crate) logs: LogsArgs,
 }
 
-/// Copy files and folders into a node, out of it, or to another node
+/// Copy files and directories to, from or between nodes
 ///
-/// As `flotilla cp`. With NAME, a path that begins with `:` is in that node; if none does, the last one is.
+/// Like `flotilla cp`. With NAME, a path that begins with `:` is in that node; if neither does, the destination is.
 #[derive(Debug, Args)]
 #[command(override_usage = "flotilla node cp [OPTIONS] [NAME] <SRC> <DST>")]
 #[command(after_help = "Examples:\n  \
@@ -325,7 +324,7 @@ pub(crate) struct NodeLogsArgs {
     flotilla node cp m02 :/var/log/flotilla ./logs\n  \
     flotilla node cp m02:/etc/hosts m03:/tmp/hosts")]
 pub(crate) struct NodeCopyArgs {
-    /// Node, by its full or short name; then from where, then to where
+    /// Node, by its full or short name; then source and destination
     #[arg(value_names = ["NAME", "SRC", "DST"], num_args = 2..=3, required = true)]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]
@@ -354,7 +353,7 @@ pub(crate) struct NodeUnpauseArgs {
 }
 
 impl NodeStatusArgs {
-    /// As the command for the whole cluster has it.
+    /// The arguments of `flotilla status` that do the same.
     pub(crate) fn for_cluster(self) -> StatusArgs {
         StatusArgs { node: self.name.or(self.status.node), ..self.status }
     }

@@ -19,7 +19,7 @@ fn render(command: &mut clap::Command, name: &str, page: &mut String) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the developer says by it that the page is to be written")]
+#[expect(clippy::disallowed_methods, reason = "the developer asks for the page to be written")]
 fn the_reference_page_is_fresh() {
     let mut command = Cli::command();
     command.build();

@@ -1,3 +1,5 @@
+//! Help. Its text is kept in docs/reference/cli.md, which a test beside the arguments compares.
+
 use super::home;
 
 /// Every command, as it is typed.

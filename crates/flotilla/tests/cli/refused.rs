@@ -256,7 +256,7 @@ fn things_that_cannot_be_waited_for() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error: invalid value 'soon' for '--wait-timeout <TIME>': "soon" is no time: write 90s, 6m or 1h30m
+    error: invalid value 'soon' for '--wait-timeout <TIME>': "soon" is not a duration: write 90s, 6m or 1h30m
 
     For more information, try '--help'.
     "#);
