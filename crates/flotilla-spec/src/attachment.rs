@@ -1,4 +1,4 @@
-//! What of the host a node has: folders and ports.
+//! Directories and ports of the host that a node uses.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{SpecError, text};
 
-/// Where a node's own files and the kernel's are: nothing of the host's goes over them.
+/// Directories of the node or the kernel that no mount may cover.
 const NOT_OVER: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/var"];
 
-/// A folder of the host's that a node sees: `/src:/dst`, or `/src:/dst:ro` if it may only read it.
+/// A directory of the host mounted into a node: `/src:/dst`, or `/src:/dst:ro` for read-only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMount {
     pub source: PathBuf,
@@ -43,7 +43,7 @@ impl FromStr for HostMount {
     }
 }
 
-/// From the root, without `..` and the like.
+/// Whether the path is absolute and without `..`.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -56,9 +56,9 @@ impl fmt::Display for HostMount {
     }
 }
 
-/// A port of the host's that leads to a node: `8080:30080`, `0.0.0.0:8080:30080`, `5353:30053/udp`.
+/// A port of the node that is published on the host: `8080:30080`, `0.0.0.0:8080:30080`, `5353:30053/udp`.
 ///
-/// Without an address it is open to the host's own programs alone.
+/// Without an address only programs of the host can use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     /// The host's address; `0.0.0.0` is all of them.
@@ -84,7 +84,7 @@ impl fmt::Display for Protocol {
 }
 
 impl HostPort {
-    /// Whether two cannot both be had: the same port of an address that they share.
+    /// Whether the two conflict: the same port on an address that both use.
     pub fn collides(&self, other: &Self) -> bool {
         let is_all = |port: &Self| port.address.is_unspecified();
         let meet = self.address == other.address || is_all(self) || is_all(other);

@@ -1,4 +1,4 @@
-//! What must change about a cluster so that it is as wanted: a pure function.
+//! Compares a cluster with its wanted spec: a pure function.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
-/// One difference between what is there and what is wanted.
+/// One difference between the current and the wanted spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "camelCase")]
 pub enum Change {
     Add {
         node: NodeName,
         role: Role,
-        /// What it has that nodes do not have by default, by field.
+        /// Settings that differ from the defaults, by field.
         settings: BTreeMap<&'static str, String>,
     },
     Remove {
@@ -27,18 +27,18 @@ pub enum Change {
     Stop {
         node: NodeName,
     },
-    /// Something of a node.
+    /// A setting of a node.
     Update {
         node: NodeName,
         field: &'static str,
         from: String,
         to: String,
-        /// It runs, and must be off for it.
+        /// The node runs and has to restart.
         restart: bool,
         #[serde(skip)]
         role: Role,
     },
-    /// Something of the whole cluster, which nothing can change.
+    /// A setting of the cluster, which cannot change.
     Replace {
         field: &'static str,
         from: String,
@@ -47,19 +47,19 @@ pub enum Change {
 }
 
 impl Change {
-    /// Why it cannot be done; none if it can.
+    /// Why the change is refused; none if it is possible.
     pub fn obstacle(&self) -> Option<&'static str> {
         match self {
-            Self::Replace { .. } => Some("cannot change once it is made"),
+            Self::Replace { .. } => Some("is fixed for the lifetime of the cluster"),
             Self::Update { field, role, .. } if FIXED.contains(field) => match role {
-                Role::ControlPlane => Some("cannot change once it is made"),
-                Role::Worker => Some("cannot change once it is made: delete the node and add it anew"),
+                Role::ControlPlane => Some("is fixed for the lifetime of a control plane"),
+                Role::Worker => Some("is fixed for the lifetime of a node: delete it and add it again"),
             },
             _ => None,
         }
     }
 
-    /// The worker that must be made anew for it.
+    /// The worker that would have to be deleted and added again.
     pub fn renews(&self) -> Option<&NodeName> {
         match self {
             Self::Update { node, role: Role::Worker, .. } if self.obstacle().is_some() => Some(node),
@@ -67,17 +67,17 @@ impl Change {
         }
     }
 
-    /// It is done in the cluster, while the node runs.
+    /// Whether it changes the Node object while the node runs.
     pub fn updates_labels(&self) -> bool {
         matches!(self, Self::Update { field: LABELS | TAINTS, .. })
     }
 
-    /// It is done on the host, while the node runs.
+    /// Whether it changes the published ports while the node runs.
     pub fn forwards(&self) -> bool {
         matches!(self, Self::Update { field: PORTS, .. })
     }
 
-    /// The node that must be restarted for it.
+    /// The node that has to restart.
     pub fn restarts(&self) -> Option<&NodeName> {
         match self {
             Self::Update { node, restart: true, .. } => Some(node),
@@ -104,7 +104,7 @@ impl fmt::Display for Change {
         if let Some(obstacle) = self.obstacle() {
             write!(f, " ({obstacle})")?;
         } else if self.restarts().is_some() {
-            f.write_str(" (needs a restart of that node)")?;
+            f.write_str(" (restarts the node)")?;
         }
         Ok(())
     }
@@ -123,12 +123,12 @@ const KUBELET: &str = "kubelet";
 const MOUNTS: &str = "mounts";
 const PORTS: &str = "ports";
 
-/// What a node is made with.
+/// Settings that are fixed for the lifetime of a node.
 const FIXED: [&str; 6] = [ROLE, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
-/// What a machine is given when it boots.
+/// Settings that take effect when the node boots.
 const AT_BOOT: [&str; 3] = [CPUS, MEMORY, MOUNTS];
 
-/// Everything that differs: the cluster's own first, then node by node, those that go last.
+/// All differences: those of the cluster first, then node by node, removed nodes last.
 pub fn changes(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
     let mut changes = of_cluster(known, wanted);
     for node in &wanted.nodes {
@@ -178,7 +178,7 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         .collect()
 }
 
-/// Each node comes with its cluster.
+/// Compares one node; each comes with its cluster.
 fn of_node(known: (&ClusterSpec, &NodeSpec), wanted: (&ClusterSpec, &NodeSpec)) -> Vec<Change> {
     let pairs = fields(known).into_iter().zip(fields(wanted));
     let differing = pairs.filter(|(known, wanted)| known != wanted);
@@ -203,7 +203,7 @@ fn of_node(known: (&ClusterSpec, &NodeSpec), wanted: (&ClusterSpec, &NodeSpec)) 
     changes
 }
 
-/// What a node has that a plain one of its role has not.
+/// Settings of a node that differ from the defaults of its role.
 fn settings((cluster, node): (&ClusterSpec, &NodeSpec)) -> BTreeMap<&'static str, String> {
     let plain = NodeSpec::plain(node.name.clone(), node.role);
     let pairs = fields((cluster, node)).into_iter().zip(fields((cluster, &plain)));
@@ -211,7 +211,7 @@ fn settings((cluster, node): (&ClusterSpec, &NodeSpec)) -> BTreeMap<&'static str
 }
 
 fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 13] {
-    // The cluster's own version is no other if it is named.
+    // Naming the version of the cluster changes nothing.
     let own_version = node.kubernetes_version.as_ref().filter(|own| **own != cluster.kubernetes_version);
     [
         (ROLE, node.role.to_string()),
@@ -230,7 +230,7 @@ fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String)
     ]
 }
 
-/// Items that mean the same in another order.
+/// Joins items whose order does not matter.
 fn listed_in_any_order(items: &[impl ToString]) -> String {
     let mut items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.sort();
@@ -241,7 +241,7 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// Nothing has to be seen as well.
+/// Makes an empty value visible.
 fn shown(value: String) -> String {
     if value.is_empty() { "(none)".to_owned() } else { value }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a cluster when its values meet each other or the host.
+//! Checks a cluster for settings that conflict with each other or with the host.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Below it the node's own programs do not fit: their anonymous memory alone is 390 MB and 70 MB.
+/// Minimum memory of a node: its own programs use 390 MB (control plane) and 70 MB (worker) of anonymous memory.
 const LEAST_CONTROL_PLANE_MEMORY: u64 = 1024 * MIB;
 const LEAST_WORKER_MEMORY: u64 = 256 * MIB;
 
-/// Kubernetes' images and a little room for pods.
+/// Room for the images of Kubernetes and some pods.
 const LEAST_DISK: u64 = 2048 * MIB;
 
-/// So many times the host's memory was never meant. Less than that works until it is used.
+/// More than this many times the host's memory is refused as a mistake. Less works until it is used.
 pub(crate) const NONSENSE: u64 = 16;
 
 impl ClusterSpec {
-    /// Everything that is wrong with it on that host, in itself: what others have of the host's network is
-    /// asked of [`NetworkSpec::taken`](crate::NetworkSpec::taken).
+    /// All errors of the spec itself on that host. [`NetworkSpec::taken`](crate::NetworkSpec::taken) checks it
+    /// against other networks.
     pub fn check(&self, host: &HostSize) -> Vec<SpecError> {
         let mut findings = Vec::new();
         if !self.nodes.iter().any(|node| node.role == Role::ControlPlane) {
@@ -48,7 +48,7 @@ impl ClusterSpec {
         findings.extend(self.port_problems());
         let ranges = self.network.check();
         if ranges.is_empty() {
-            // Of ranges that cannot be, nobody need know how many nodes would fit.
+            // The number of nodes is checked only for valid ranges.
             findings.extend(self.network.too_many_nodes(self.nodes.len()));
         }
         findings.extend(ranges);
@@ -56,8 +56,8 @@ impl ClusterSpec {
         findings
     }
 
-    /// Those of the problems of a changed spec that this one, which exists, does not have already: what an earlier version
-    /// accepted keeps nobody from changing something else.
+    /// The problems of a changed spec that this spec does not have: settings that an earlier version accepted must
+    /// not block other changes.
     pub fn new_problems(&self, problems: Vec<SpecError>, host: &HostSize) -> Vec<SpecError> {
         let known = self.check(host);
         let is_known = |problem: &SpecError| match problem {
@@ -67,8 +67,7 @@ impl ClusterSpec {
         problems.into_iter().filter(|problem| !is_known(problem)).collect()
     }
 
-    /// What is unusual, but can be: what will work on that host for as long as nobody uses all of it, and control
-    /// planes of which one more serves nobody.
+    /// Settings that work but are questionable: more memory than the host has, an even number of control planes.
     pub fn warnings(&self, host: &HostSize) -> Vec<SpecError> {
         let count = self.control_planes().count();
         let even = count.is_multiple_of(2).then_some(SpecError::EvenControlPlanes { count });
@@ -88,8 +87,8 @@ impl ClusterSpec {
         (wanted > host.memory).then_some(together).into_iter().collect()
     }
 
-    /// Why a node cannot have a kubelet of that version; none if it can. The version of a bundle that a node names is
-    /// known to who has looked into it.
+    /// Why a node cannot have a kubelet of that version; none if it can. The version of a node's own bundle is known
+    /// only after reading the bundle.
     pub fn skew(&self, node: &NodeSpec, kubelet: &KubernetesVersion) -> Option<SpecError> {
         let (name, cluster) = (node.name.clone(), self.kubernetes_version.clone());
         if node.role == Role::ControlPlane {
@@ -101,7 +100,7 @@ impl ClusterSpec {
         }
     }
 
-    /// Settings that the node's kubelet would pass over. One that is newer than what we know, or the person's own, may
+    /// Settings that the node's kubelet would ignore. A kubelet that is newer than our list, or the user's own, may
     /// have others.
     fn kubelet_problems(&self, node: &NodeSpec) -> Vec<SpecError> {
         let version = node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version);
@@ -116,7 +115,7 @@ impl ClusterSpec {
         unknown.collect()
     }
 
-    /// Ports of the host that are to lead to two places.
+    /// Ports of the host that two nodes publish.
     fn port_problems(&self) -> Vec<SpecError> {
         let ports = self.nodes.iter().flat_map(|node| node.ports.iter().map(move |port| (&node.name, port)));
         let ports: Vec<_> = ports.collect();
@@ -184,7 +183,7 @@ impl NodeSpec {
     }
 }
 
-/// Options that break what flotilla relies on. A node's own of other components are refused anyway.
+/// Options that break what flotilla relies on. Options of other components are refused for a node in any case.
 fn reserved<'a>(
     node: Option<&'a NodeName>,
     options: &'a [ExtraOption],
@@ -211,7 +210,7 @@ impl ApiServerSpec {
     }
 }
 
-/// A name that the API server's certificate can have.
+/// Reads a name for the API server's certificate.
 pub(crate) fn parse_server_name(given: &str) -> Result<String, SpecError> {
     let is_name = is_dns_name(given.strip_prefix("*.").unwrap_or(given));
     if is_name { Ok(given.to_owned()) } else { Err(SpecError::ApiServerName { given: given.to_owned() }) }

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster have that do not say otherwise.
+//! Default settings of the nodes of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     NodeSpec, Role, Taint,
 };
 
-/// What a node that is added later begins with. A port of the host leads to one node, so none is among it.
+/// The settings that `node add` starts with. Ports are not among them, because a port of the host leads to one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeDefaults {
@@ -43,7 +43,7 @@ impl NodeDefaults {
         *self == Self::default()
     }
 
-    /// A node that has nothing else. A control plane is made from what its cluster is.
+    /// A node with these defaults. A control plane gets the version of its cluster.
     pub fn node(&self, name: NodeName, role: Role) -> NodeSpec {
         let of_all = self.clone();
         let is_worker = role == Role::Worker;
@@ -63,8 +63,8 @@ impl NodeDefaults {
         }
     }
 
-    /// Those that can stand in a file above these nodes, which say everything but what they have nothing of: there
-    /// a node would get what it does not have.
+    /// The defaults that can stand in a file above these nodes. A node in a file states only what it has, so defaults
+    /// that a node lacks would be added to it.
     pub(crate) fn above(&self, nodes: &[NodeSpec]) -> Self {
         let of_all = self.clone();
         let have = |has: &dyn Fn(&NodeSpec) -> bool| nodes.iter().all(has);
@@ -98,7 +98,7 @@ where
     BTreeMap::from(map.clone()).contains_key(key)
 }
 
-/// The entries of a map that was checked, without some of them.
+/// The entries of a map that `keep` accepts.
 fn shared<Map, T>(map: Map, keep: impl Fn(&str) -> bool) -> Map
 where
     BTreeMap<String, T>: From<Map>,

@@ -1,4 +1,4 @@
-//! The cluster's file: the version 1 form of it, and reading it with line and column in every error.
+//! The stored form of a cluster, version 1, with line and column in every error.
 
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const API_VERSION: &str = "flotilla.dev/v1";
 pub(crate) const KIND: &str = "Cluster";
 
-/// A cluster as it stands in a file. The model has no `apiVersion`, and may change where this may not.
+/// A cluster in a file. The model has no `apiVersion` and may change where this form may not.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Document {
@@ -33,7 +33,7 @@ pub(crate) struct Document {
     feature_gates: FeatureGates,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     taint_control_planes: bool,
-    // Files of the first versions have none.
+    // The first versions wrote none.
     #[serde(default, skip_serializing_if = "NodeDefaults::is_empty")]
     node_defaults: NodeDefaults,
     nodes: Vec<NodeSpec>,
@@ -87,14 +87,14 @@ impl From<Document> for ClusterSpec {
     }
 }
 
-/// Writes a cluster's file.
+/// Writes a cluster.
 pub(crate) fn write(spec: &ClusterSpec) -> String {
     serde_saphyr::to_string(spec).expect("plain values in named fields can be written")
 }
 
-/// Reads a cluster's file.
+/// Reads a cluster.
 pub(crate) fn read(text: &str) -> Result<ClusterSpec, SpecError> {
-    // The excerpt would name the file `<input>`; the line alone is in our own error.
+    // The parser's excerpt would name the file `<input>`; our own error has the line.
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| malformed(text, &error))
 }
@@ -109,7 +109,7 @@ fn malformed(text: &str, error: &serde_saphyr::Error) -> SpecError {
     }
 }
 
-/// The one `apiVersion` there is.
+/// The only valid `apiVersion`.
 struct ApiVersion;
 
 impl Serialize for ApiVersion {
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for ApiVersion {
     }
 }
 
-/// The one `kind` there is.
+/// The only valid `kind`.
 struct Kind;
 
 impl Serialize for Kind {
@@ -153,7 +153,7 @@ mod tests {
 
     const HEAD: &str = "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\n";
 
-    fn told(text: &str) -> String {
+    fn reported(text: &str) -> String {
         read(text).unwrap_err().to_string()
     }
 
@@ -257,9 +257,9 @@ nodes:
             "kind: Cluster\nname: demo\n",
             "",
         ];
-        insta::assert_snapshot!(bad.map(told).join("\n"), @r#"
-        line 1, column 13 (`apiVersion: flotilla.dev/v2`): "flotilla.dev/v2" is not an apiVersion this flotilla knows, it wants "flotilla.dev/v1"
-        line 2, column 7 (`kind: Pod`): "Pod" is not a kind this flotilla knows, it wants "Cluster"
+        insta::assert_snapshot!(bad.map(reported).join("\n"), @r#"
+        line 1, column 13 (`apiVersion: flotilla.dev/v2`): unknown apiVersion "flotilla.dev/v2": expected "flotilla.dev/v1"
+        line 2, column 7 (`kind: Pod`): unknown kind "Pod": expected "Cluster"
         line 2, column 1 (`name: demo`): missing field `apiVersion`
         line 1, column 1 (``): unexpected end of file
         "#);
@@ -285,20 +285,20 @@ nodes:
             "nodes: [",
             "nodes: []\n---\nnodes: []",
         ];
-        let told = bad.map(|text| told(&format!("{HEAD}{text}\n")));
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let reported = bad.map(|text| reported(&format!("{HEAD}{text}\n")));
+        insta::assert_snapshot!(reported.join("\n"), @r#"
         line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes
         line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
-        line 6, column 9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
+        line 6, column 9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
-        line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`
-        line 7, column 11 (`memory: 3x`): "3x" is not a size; a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+        line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`
+        line 7, column 11 (`memory: 3x`): "3x" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
         line 7, column 3 (`memory: [1]`): invalid type: sequence, expected text or a number
         line 6, column 11 (`subnet: 10.0.0.5/24`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
         line 6, column 18 (`nodePodPrefix: big`): invalid u8
-        line 5, column 15 (`extraConfig: [kublet.a=b]`): "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
+        line 5, column 15 (`extraConfig: [kublet.a=b]`): unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
         line 5, column 19 (`featureGates: {A: maybe}`): invalid boolean
-        line 5, column 15 (`featureGates: {A B: true}`): "A B" is not a feature with true or false
+        line 5, column 15 (`featureGates: {A B: true}`): "A B" is not a feature gate
         line 6, column 9 (`ips: [1.2.3]`): invalid IP address syntax
         line 5, column 1 (`name: again`): duplicate mapping key: name not allowed here
         line 5, column 8 (`nodes: [`): unclosed bracket '['

@@ -1,4 +1,4 @@
-//! What can be wrong with a wanted cluster.
+//! Errors of a spec.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::network::NodeLimit;
 use crate::quantity::MIB;
 use crate::{ClusterName, Component, ExtraOption, HostPort, KubernetesVersion, NodeName, RangeUse, Role};
 
-/// One thing that is wrong, named so that a person finds it in the flags or in the file.
+/// One error, worded so that the user finds it in the flags or in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    #[error("the {what} name {name:?} {problem}")]
+    #[error("{what} name {name:?} {problem}")]
     Name { what: &'static str, name: String, problem: NameProblem, better: Option<String> },
 
     #[error("{given:?} is not a size")]
@@ -26,10 +26,10 @@ pub enum SpecError {
     #[error("{given:?} is not a number of CPUs")]
     Cpus { given: String },
 
-    #[error("{given:?} is not a version of Kubernetes")]
+    #[error("{given:?} is not a Kubernetes version")]
     Version { given: String },
 
-    #[error("{given:?} is not a range of addresses")]
+    #[error("{given:?} is not an address range")]
     Range { given: String },
     #[error("{given} is an address with a prefix, not a range")]
     HostBits { given: Ipv4Net, range: Ipv4Net },
@@ -41,9 +41,9 @@ pub enum SpecError {
     RangeSize { usage: RangeUse, range: Ipv4Net, shortest: u8, longest: u8 },
     #[error("the {usage} {range} has addresses that nodes cannot use: {meaning}")]
     UnusableRange { usage: RangeUse, range: Ipv4Net, meaning: &'static str },
-    #[error("a node's pods need more addresses than a /{prefix} has: /{longest} at least")]
+    #[error("a pod range of /{prefix} per node is too small: at most /{longest} is allowed")]
     NodePodPrefix { prefix: u8, longest: u8 },
-    #[error("a pod subnet of /{subnet_prefix} has no room for one node's /{prefix}")]
+    #[error("a pod subnet of /{subnet_prefix} is too small for a node's /{prefix}")]
     PodSubnetTooSmall { subnet_prefix: u8, prefix: u8 },
     #[error("the {usage} {range} overlaps {by}")]
     Taken { usage: RangeUse, range: Ipv4Net, by: String },
@@ -51,158 +51,160 @@ pub enum SpecError {
     NoFreeRange { what: String },
     #[error("{given:?} is not an address")]
     BadAddress { given: String },
-    #[error("{given:?} is nothing that can be waited for: these are all, none, {known}")]
+    #[error("unknown condition {given:?}: expected all, none, {known}")]
     UnknownCondition { given: String, known: String },
-    #[error("{given:?} is not a field of this template: these are {known}")]
+    #[error("unknown template field {given:?}: expected one of {known}")]
     UnknownField { given: String, known: String },
     #[error("{given:?} is not a DNS domain")]
     DnsDomain { given: String },
-    #[error("{given:?} is not a name the API server can answer to")]
+    #[error("{given:?} is not a valid name for the API server's certificate")]
     ApiServerName { given: String },
 
-    #[error("the option {given:?} is missing `=` and a value")]
+    #[error("option {given:?} has no `=` and value")]
     OptionWithoutValue { given: String },
-    #[error("the option {given:?} is missing the component or the key before `=`")]
+    #[error("option {given:?} has no component or no key before `=`")]
     OptionWithoutKey { given: String },
-    #[error("{given:?} is not a component: these are {}", Component::ALL.map(Component::name).join(", "))]
+    #[error("unknown component {given:?}: expected one of {}", Component::ALL.map(Component::name).join(", "))]
     UnknownComponent { given: String, nearest: Option<Component> },
-    #[error("kubeadm's option {key:?} cannot be set")]
+    #[error("kubeadm option {key:?} cannot be set")]
     KubeadmOption { key: String },
     #[error("{option} cannot be set: {why}")]
     ReservedOption {
-        /// Its own; none if it is the whole cluster's.
+        /// The node that sets it; none if the cluster does.
         node: Option<NodeName>,
         option: ExtraOption,
         why: &'static str,
     },
-    #[error("the kubelet of node {node} cannot have {given} of its own: {why}")]
+    #[error("{given} cannot be set for the kubelet of node {node}: {why}")]
     ReservedField { node: NodeName, given: String, why: &'static str },
-    #[error("the pods have two ranges: {option} and {subnet}")]
+    #[error("two pod subnets: {option} and {subnet}")]
     PodSubnetTwice { option: ExtraOption, subnet: Ipv4Net },
-    #[error("{given:?} is not a feature with true or false")]
+    #[error("{given:?} is not a feature gate")]
     FeatureGate { given: String },
 
     #[error("{given:?} is not a label")]
     Label { given: String },
     #[error("{given:?} is not a taint")]
     Taint { given: String },
-    #[error("{given:?} is not a mount of a host's folder")]
+    #[error("{given:?} is not a mount")]
     Mount { given: String },
-    #[error("{given:?} would hide what is in {target} of a node")]
+    #[error("mount {given:?} would hide the node's {target}")]
     MountOver { given: String, target: &'static str },
-    #[error("{given:?} is not a port to forward")]
+    #[error("{given:?} is not a port to publish")]
     Port { given: String },
     #[error("{given:?} is not a field of the kubelet's configuration")]
     KubeletSetting { given: String },
     #[error("{given:?} is not a field of the kubelet's configuration")]
     KubeletField { node: NodeName, given: String, nearest: Option<String> },
-    #[error("{given:?} is not a container runtime that nodes have")]
+    #[error("container runtime {given:?} is not supported")]
     ContainerRuntime { given: String },
-    #[error("this comes with the Docker driver, which is not there yet: nodes have containerd")]
+    #[error("this needs the Docker driver, which is not implemented yet: nodes have containerd")]
     ComesWithDocker,
-    #[error("the driver {given} is not there yet")]
+    #[error("driver {given} is not implemented yet")]
     DriverToCome { given: String },
     #[error(
-        "ISO images come with drivers of virtual machines, which are not there yet: nodes are made from bundles"
+        "ISO images need a driver for virtual machines, which is not implemented yet: nodes are created from bundles"
     )]
     IsoImage,
-    #[error("{given:?} is not a pod network: these are flotilla, none, flannel, or a manifest's path")]
+    #[error("unknown pod network {given:?}: expected flotilla, none, flannel or the path of a manifest")]
     Cni { given: String },
-    #[error("{name} is a machine of cluster {cluster}")]
+    #[error("node name {name} is used by cluster {cluster}")]
     NodeElsewhere { name: NodeName, cluster: ClusterName },
-    #[error("port {port} of the host is in use: {by}")]
+    #[error("host port {port} is in use: {by}")]
     PortTaken { node: NodeName, port: HostPort, by: String },
     #[error("the subnet has no address left for another node")]
     NoAddressLeft { node: Option<NodeName> },
-    #[error("{count} nodes are too many: {limit} has room for {most}")]
+    #[error("{count} nodes are too many: {limit} allows {most}")]
     TooManyNodes { count: usize, most: usize, limit: NodeLimit },
-    /// What somebody who knows more than we do has against it.
+    /// A requirement that a driver or the bundles cannot meet.
     #[error("{why}")]
     Unmet {
         requirement: Requirement,
         why: String,
-        /// What to do about it, if there is something.
+        /// The hint; empty if there is none.
         cure: String,
-        /// The name and the exit status that it has elsewhere.
+        /// The name and the exit status of the original error.
         code: (&'static str, u8),
     },
     #[error("the cluster needs at least one node")]
     NoNodes,
 
-    #[error("the cluster has a node {name} already")]
+    #[error("the cluster already has a node {name}")]
     NodeThere { name: NodeName },
-    #[error("two nodes have the name {name}")]
+    #[error("two nodes are named {name}")]
     DuplicateNode { name: NodeName },
     #[error("the cluster has no control plane")]
     NoControlPlane,
-    #[error("node {node} wants {wanted} CPUs, the host has {host}")]
+    #[error("node {node} has {wanted} CPUs, more than the host's {host}")]
     Cores { node: NodeName, wanted: u32, host: u32 },
-    #[error("node {node} wants {} MiB of memory, the host has {} MiB", wanted / MIB, host / MIB)]
+    #[error("node {node} has {} MiB of memory, more than the host's {} MiB", wanted / MIB, host / MIB)]
     MemoryOverHost { node: NodeName, wanted: u64, host: u64 },
-    #[error("the nodes that run want {} MiB of memory together, the host has {} MiB", wanted / MIB, host / MIB)]
+    #[error("the running nodes together have {} MiB of memory, more than the host's {} MiB", wanted / MIB, host / MIB)]
     MemoryTogether { wanted: u64, host: u64 },
-    #[error("node {node} has {} MiB of memory, a {role} needs {} MiB", wanted / MIB, least / MIB)]
+    #[error("node {node} has {} MiB of memory, but a {role} needs {} MiB", wanted / MIB, least / MIB)]
     MemoryTooSmall { node: NodeName, role: Role, wanted: u64, least: u64 },
-    #[error("node {node} has a disk of {} MiB, it needs {} MiB", wanted / MIB, least / MIB)]
+    #[error("node {node} has a disk of {} MiB, but needs {} MiB", wanted / MIB, least / MIB)]
     DiskTooSmall { node: NodeName, wanted: u64, least: u64 },
 
-    #[error("the kubelet {kubelet} of node {node} is too {} for the cluster's {cluster}", if .kubelet > .cluster { "new" } else { "old" })]
+    #[error("kubelet {kubelet} of node {node} is too {} for Kubernetes {cluster}", if .kubelet > .cluster { "new" } else { "old" })]
     KubeletSkew { node: NodeName, kubelet: KubernetesVersion, cluster: KubernetesVersion },
-    #[error("the control plane {node} cannot be {wanted} in a cluster of {cluster}")]
+    #[error("control plane {node} cannot have version {wanted} in a cluster of version {cluster}")]
     ControlPlaneVersion { node: NodeName, wanted: KubernetesVersion, cluster: KubernetesVersion },
-    #[error("node {node} has both a version and a bundle, and a bundle has its version")]
+    #[error("node {node}: set `kubernetesVersion` or `bundle`, not both")]
     VersionAndBundle { node: NodeName },
-    #[error("node {node} cannot have {option} for itself: only the kubelet is a node's own")]
+    #[error("{option} cannot be set for node {node}: only kubelet options can be set for one node")]
     OptionOfCluster { node: NodeName, option: ExtraOption },
     #[error("node {node} has two mounts on {}", .target.display())]
     MountTwice { node: NodeName, target: PathBuf },
-    #[error("the port {port} of node {node} is taken by {other_port} of node {other}")]
+    #[error("port {port} of node {node} conflicts with {other_port} of node {other}")]
     PortTwice { node: NodeName, port: HostPort, other: NodeName, other_port: HostPort },
 
-    #[error("{given:?} is not an apiVersion this flotilla knows, it wants {known:?}")]
+    #[error("unknown apiVersion {given:?}: expected {known:?}")]
     ApiVersion { given: String, known: &'static str },
-    #[error("{given:?} is not a kind this flotilla knows, it wants {known:?}")]
+    #[error("unknown kind {given:?}: expected {known:?}")]
     Kind { given: String, known: &'static str },
     #[error("line {line}, column {column} (`{text}`): {problem}")]
     Malformed { line: u64, column: u64, text: String, problem: String },
 
     #[error("{problem}")]
     Syntax { problem: String },
-    #[error("the key {key:?} is missing")]
+    #[error("key {key:?} is missing")]
     MissingKey { key: &'static str },
-    #[error("{given:?} is not a key here: these are {known}")]
+    #[error("unknown key {given:?}: expected one of {known}")]
     UnknownKey { given: String, known: String, nearest: Option<String> },
-    #[error("{given:?} is not a {what}: these are {known}")]
+    #[error("unknown {what} {given:?}: expected one of {known}")]
     UnknownWord { what: &'static str, given: String, known: String, nearest: Option<String> },
-    #[error("the key {given:?} is there twice")]
+    #[error("duplicate key {given:?}")]
     DuplicateKey { given: String },
-    #[error("here should be {wanted}")]
+    #[error("expected {wanted}")]
     Shape { wanted: &'static str },
     #[error("{given:?} is not a whole number from 1 to {most}")]
     Number { given: String, most: u32 },
-    #[error("a node that has a name cannot be counted")]
+    #[error("`name` and `count` cannot be combined")]
     NameAndCount,
-    #[error("the control plane {node} cannot be stopped while other nodes run, and no other control plane")]
+    #[error(
+        "control plane {node} cannot be stopped while other nodes run: at least one control plane must run"
+    )]
     StoppedControlPlane { node: NodeName },
-    #[error("{count} control planes bear no more failures than {}: an odd number is better", count - 1)]
+    #[error("{count} control planes tolerate no more failures than {}: use an odd number", count - 1)]
     EvenControlPlanes { count: usize },
-    /// Place and hint are part of the text: each stands for itself in a list of many.
+    /// Place and hint are part of the message, because several are shown in one list.
     #[error("{place}: {error}{}", .error.hint().map(|hint| format!("; {hint}")).unwrap_or_default())]
     At { place: Place, error: Box<SpecError> },
 }
 
-/// Something that was asked for.
+/// A setting that a driver or a bundle has to support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// None: the whole cluster asks for it.
+    /// None if it is a setting of the cluster.
     pub node: Option<NodeName>,
     /// Its key in a file.
     pub key: &'static str,
-    /// Which of several.
+    /// The entry, if the key has a list.
     pub item: Option<String>,
 }
 
-/// Where in a file.
+/// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     file: String,
@@ -213,7 +215,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// How much of a line is shown.
+    /// Characters of a line that are shown.
     const SHOWN: usize = 80;
 
     pub(crate) fn new(file: &str, text: &str, line: u64, column: u64) -> Self {
@@ -225,7 +227,7 @@ impl Place {
         (self.line, self.column)
     }
 
-    /// A line, as it can be shown.
+    /// A line, without control characters and not too long.
     pub(crate) fn line_of(text: &str, line: u64) -> String {
         let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
         let line = text.lines().nth(index).unwrap_or_default().trim();
@@ -239,17 +241,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// What an exit status is chosen by.
+/// Determines the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecErrorKind {
-    /// A value, or two of them together, that no host could do.
+    /// An invalid value or an invalid combination.
     Usage,
     Memory,
     Cores,
     Disk,
-    /// The file, or what only a file can get wrong.
+    /// An error that only a file can have.
     Config,
-    /// It has a name and a status already.
+    /// The name and exit status of another error.
     Named(&'static str, u8),
 }
 
@@ -265,7 +267,7 @@ impl SpecError {
                 SpecErrorKind::Memory
             }
             Self::DiskTooSmall { .. } => SpecErrorKind::Disk,
-            // The same as when a program has it, which the driver finds.
+            // As if a program used the port, which the driver reports.
             Self::PortTaken { .. } => SpecErrorKind::Named("IF_PORT_IN_USE", 71),
             Self::Unmet { code: (name, exit_status), .. } => SpecErrorKind::Named(name, *exit_status),
             Self::DuplicateNode { .. }
@@ -283,7 +285,7 @@ impl SpecError {
             | Self::Number { .. }
             | Self::NameAndCount
             | Self::StoppedControlPlane { .. } => SpecErrorKind::Config,
-            // What is wrong in a file is the file's fault, except where it is the host that is too small.
+            // A usage error in a file is a configuration error; a host that is too small is not.
             Self::At { error, .. } => match error.kind() {
                 SpecErrorKind::Usage => SpecErrorKind::Config,
                 kind => kind,
@@ -292,7 +294,7 @@ impl SpecError {
         }
     }
 
-    /// What the person can write instead.
+    /// What the user can write instead.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
@@ -300,54 +302,54 @@ impl SpecError {
             | Self::KubeletField { nearest: Some(nearest), .. }
             | Self::UnknownWord { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::Unmet { cure, .. } => Some(cure.clone()).filter(|cure| !cure.is_empty()),
-            Self::NameAndCount => {
-                Some("leave out `name`: counted nodes are named by the cluster and their number".to_owned())
-            }
+            Self::NameAndCount => Some("leave out `name`: flotilla names nodes with `count`".to_owned()),
             Self::StoppedControlPlane { .. } => {
-                Some("stop the other nodes as well, or let it run".to_owned())
+                Some("stop the other nodes as well, or keep it running".to_owned())
             }
             Self::UnknownComponent { nearest: Some(nearest), .. } => Some(format!("try `{nearest}`")),
-            Self::Size { .. } => {
-                Some("a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)".to_owned())
-            }
-            Self::Cpus { .. } => Some("write a whole number from 1, `max` or `no-limit`".to_owned()),
-            Self::Version { .. } => Some("write a full version, for instance `v1.37.1`".to_owned()),
-            Self::Range { .. } => {
-                Some("write an address and a prefix, for instance `10.0.0.0/24`".to_owned())
-            }
-            Self::NoFreeRange { .. } => Some("name one with --subnet or --pod-subnet".to_owned()),
-            Self::Label { .. } => Some("write `key=value`, with commas between several".to_owned()),
+            Self::Size { .. } => Some(
+                "write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)".to_owned(),
+            ),
+            Self::Cpus { .. } => Some("write a whole number, `max` or `no-limit`".to_owned()),
+            Self::Version { .. } => Some("write a full version, for example `v1.37.1`".to_owned()),
+            Self::Range { .. } => Some("write an address and a prefix, for example `10.0.0.0/24`".to_owned()),
+            Self::NoFreeRange { .. } => Some("choose one with --subnet or --pod-subnet".to_owned()),
+            Self::Label { .. } => Some("write `key=value`, separated by commas".to_owned()),
             Self::Taint { .. } => {
                 Some("write `key=value:NoSchedule`, PreferNoSchedule or NoExecute".to_owned())
             }
             Self::NodeElsewhere { .. } => Some("give the node another name".to_owned()),
-            Self::NodeThere { .. } => Some("give the new one another name, or none: a free one is found".to_owned()),
-            Self::MountOver { .. } => Some("mount it on a folder of its own, for instance `/mnt/data`".to_owned()),
-            Self::PortTaken { .. } | Self::PortTwice { .. } => Some("forward another port of the host".to_owned()),
+            Self::NodeThere { .. } => {
+                Some("give the new node another name, or none for a default".to_owned())
+            }
+            Self::MountOver { .. } => {
+                Some("mount it on another directory, for example `/mnt/data`".to_owned())
+            }
+            Self::PortTaken { .. } | Self::PortTwice { .. } => {
+                Some("publish another port of the host".to_owned())
+            }
             Self::NoAddressLeft { .. } => Some(
-                "a cluster made with a larger --subnet, a larger --pod-subnet or smaller ranges \
-                 (--node-pod-prefix) has room for more"
+                "create a cluster with a larger --subnet, a larger --pod-subnet or smaller ranges per node \
+                 (--node-pod-prefix)"
                     .to_owned(),
             ),
             Self::TooManyNodes { limit, .. } => Some(limit.cure().to_owned()),
-            Self::ContainerRuntime { .. } => {
-                Some("every node has containerd, as the bundle has it: leave it out".to_owned())
-            }
+            Self::ContainerRuntime { .. } => Some("leave it out: every node has containerd".to_owned()),
             Self::DriverToCome { .. } => {
-                Some("leave it out: `native` makes nodes out of Linux namespaces".to_owned())
+                Some("leave it out: `native` creates nodes from Linux namespaces".to_owned())
             }
             Self::Mount { .. } => Some(
-                "write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read"
+                "write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only".to_owned(),
+            ),
+            Self::Port { .. } => Some(
+                "write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first"
                     .to_owned(),
             ),
-            Self::Port { .. } => {
-                Some("write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first".to_owned())
-            }
             Self::KubeletSetting { .. } => {
-                Some("write the fields of a KubeletConfiguration, for instance `maxPods: 50`".to_owned())
+                Some("write fields of a KubeletConfiguration, for example `maxPods: 50`".to_owned())
             }
             Self::KubeletField { nearest: None, .. } => Some(format!(
-                "these are known up to Kubernetes v1.{MINOR}; a newer kubelet, or one from a `bundle` of your own, may have others"
+                "fields are known up to Kubernetes v1.{MINOR}; a newer kubelet, or one from your own `bundle`, may have others"
             )),
             Self::Cni { given } if ["calico", "cilium", "kindnet"].contains(&given.as_str()) => {
                 Some(format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`"))
@@ -356,37 +358,35 @@ impl SpecError {
             Self::Taken { usage: RangeUse::Services, .. } => {
                 Some("give services another range with --service-cluster-ip-range".to_owned())
             }
-            Self::Taken { .. } => {
-                Some("choose another range, or leave it out to have a free one chosen".to_owned())
-            }
+            Self::Taken { .. } => Some("choose another range, or leave it out for a free one".to_owned()),
             Self::OptionWithoutValue { .. } | Self::OptionWithoutKey { .. } => {
-                Some("write `component.key=value`, for instance `kubelet.max-pods=50`".to_owned())
+                Some("write `component.key=value`, for example `kubelet.max-pods=50`".to_owned())
             }
             Self::KubeadmOption { .. } => {
                 let [one, other] = KUBEADM_KEYS;
                 Some(format!("of kubeadm's options only `{one}` and `{other}` can be set"))
             }
             Self::ReservedOption { .. } | Self::ReservedField { .. } => Some("leave it out".to_owned()),
-            Self::PodSubnetTwice { .. } => Some("leave out the option, and keep `podSubnet`".to_owned()),
+            Self::PodSubnetTwice { .. } => Some("leave out the option and keep `podSubnet`".to_owned()),
             Self::FeatureGate { .. } => {
-                Some("write `Name=true` or `Name=false`, with commas between several".to_owned())
+                Some("write `Name=true` or `Name=false`, separated by commas".to_owned())
             }
             Self::Cores { host, .. } => Some(format!("give it at most {host}, or `max`")),
             Self::MemoryOverHost { host, .. } => {
                 let most = host.saturating_mul(NONSENSE) / MIB;
-                Some(format!("give it `max`, or at most {NONSENSE} times what the host has: {most}m"))
+                Some(format!("give it `max`, or at most {NONSENSE} times the host's memory: {most}m"))
             }
             Self::KubeletSkew { cluster, .. } => {
                 let minors = cluster.takes_kubelets();
-                Some(format!("it can be from v1.{} to v1.{}", minors.start(), minors.end()))
+                Some(format!("choose a version from v1.{} to v1.{}", minors.start(), minors.end()))
             }
             Self::ControlPlaneVersion { .. } => {
-                Some("give the whole cluster another version, or only its workers".to_owned())
+                Some("change the version of the cluster, or only of workers".to_owned())
             }
-            Self::VersionAndBundle { .. } => Some("leave out the version".to_owned()),
-            Self::OptionOfCluster { .. } => {
-                Some("give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`".to_owned())
-            }
+            Self::VersionAndBundle { .. } => Some("leave out the version: a bundle has one".to_owned()),
+            Self::OptionOfCluster { .. } => Some(
+                "set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`".to_owned(),
+            ),
             Self::MemoryTooSmall { least, .. } | Self::DiskTooSmall { least, .. } => {
                 Some(format!("give it at least {}m", least / MIB))
             }

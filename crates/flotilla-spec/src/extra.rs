@@ -1,4 +1,4 @@
-//! Options for Kubernetes' own programs, as minikube takes them: `--extra-config` and `--feature-gates`.
+//! Options of Kubernetes components, like minikube's `--extra-config` and `--feature-gates`.
 
 pub(crate) mod reserved;
 
@@ -12,16 +12,16 @@ use crate::network::parse_range;
 use crate::text::edit_distance;
 use crate::{SpecError, text};
 
-/// The key of kubeadm's that sets the pod subnet.
+/// The kubeadm option that sets the pod subnet.
 pub const POD_NETWORK_CIDR: &str = "pod-network-cidr";
 
-/// The key of kubeadm's that names checks to pass over.
+/// The kubeadm option that names preflight checks to ignore.
 pub const IGNORE_PREFLIGHT_ERRORS: &str = "ignore-preflight-errors";
 
-/// What of kubeadm's own can be set: everything else of it is flotilla's to decide.
+/// The kubeadm options that can be set; flotilla sets all others.
 pub(crate) const KUBEADM_KEYS: [&str; 2] = [IGNORE_PREFLIGHT_ERRORS, POD_NETWORK_CIDR];
 
-/// A program that takes options.
+/// A component that takes options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     Kubeadm,
@@ -57,7 +57,7 @@ impl Component {
         }
     }
 
-    /// The one somebody may have meant: a slip of two letters, or `kube-apiserver`, or `proxy`.
+    /// The component that was probably meant: two letters wrong, or `kube-apiserver`, or `proxy`.
     fn nearest_to(given: &str) -> Option<Self> {
         let distance = |component: &Self| {
             let name = component.name();
@@ -84,7 +84,7 @@ impl FromStr for Component {
     }
 }
 
-/// One option of one program: `kubelet.max-pods=50`.
+/// One option of one component: `kubelet.max-pods=50`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraOption {
     component: Component,
@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for ExtraOption {
     }
 }
 
-/// Features of Kubernetes to switch on or off, for all of its programs.
+/// Feature gates of all components.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, bool>")]
 pub struct FeatureGates(BTreeMap<String, bool>);
@@ -184,7 +184,7 @@ impl From<FeatureGates> for BTreeMap<String, bool> {
 impl FromStr for FeatureGates {
     type Err = SpecError;
 
-    /// Reads `A=true,B=false`. Of a feature named twice, the last counts, as in Kubernetes.
+    /// Reads `A=true,B=false`. If a gate is named twice, the last value counts, as in Kubernetes.
     fn from_str(given: &str) -> Result<Self, SpecError> {
         if given.is_empty() {
             return Ok(Self::default());
@@ -216,7 +216,7 @@ fn is_gate_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(given: &str) -> String {
+    fn reported(given: &str) -> String {
         let error = given.parse::<ExtraOption>().unwrap_err();
         format!("{error}\nhint: {}", error.hint().unwrap_or_default())
     }
@@ -232,28 +232,28 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_option_is_told_with_what_is_meant() {
-        insta::assert_snapshot!(told("kubelet.max-pods"), @r#"
-        the option "kubelet.max-pods" is missing `=` and a value
-        hint: write `component.key=value`, for instance `kubelet.max-pods=50`
+    fn a_bad_option_is_reported_with_what_is_meant() {
+        insta::assert_snapshot!(reported("kubelet.max-pods"), @r#"
+        option "kubelet.max-pods" has no `=` and value
+        hint: write `component.key=value`, for example `kubelet.max-pods=50`
         "#);
-        insta::assert_snapshot!(told("max-pods=50"), @r#"
-        the option "max-pods=50" is missing the component or the key before `=`
-        hint: write `component.key=value`, for instance `kubelet.max-pods=50`
+        insta::assert_snapshot!(reported("max-pods=50"), @r#"
+        option "max-pods=50" has no component or no key before `=`
+        hint: write `component.key=value`, for example `kubelet.max-pods=50`
         "#);
-        insta::assert_snapshot!(told("kublet.max-pods=50"), @r#"
-        "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
+        insta::assert_snapshot!(reported("kublet.max-pods=50"), @r#"
+        unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
         hint: try `kubelet`
         "#);
-        insta::assert_snapshot!(told("kubeadm.skip-phases=addon"), @r#"
-        kubeadm's option "skip-phases" cannot be set
+        insta::assert_snapshot!(reported("kubeadm.skip-phases=addon"), @r#"
+        kubeadm option "skip-phases" cannot be set
         hint: of kubeadm's options only `ignore-preflight-errors` and `pod-network-cidr` can be set
         "#);
-        insta::assert_snapshot!(told("kubeadm.pod-network-cidr=10.1.1.1/16"), @r"
+        insta::assert_snapshot!(reported("kubeadm.pod-network-cidr=10.1.1.1/16"), @r"
         10.1.1.1/16 is an address with a prefix, not a range
         hint: write `10.1.0.0/16`
         ");
-        assert!(told("kubelet.=50").contains("is missing the component or the key"));
+        assert!(reported("kubelet.=50").contains("has no component or no key"));
     }
 
     #[test]

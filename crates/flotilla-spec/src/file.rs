@@ -1,7 +1,6 @@
-//! The file in which a person describes a cluster.
+//! The cluster file that users write.
 //!
-//! It leaves out what need not be said: [`ClusterFile::expanded`] makes the whole cluster of it. What a cluster is kept
-//! in is the same file with everything said.
+//! It may omit defaults: [`ClusterFile::expanded`] fills them in. The stored form of a cluster has no omissions.
 
 mod network;
 mod nodes;
@@ -30,7 +29,7 @@ use tree::{Source, Tree};
 /// The JSON schema of the file, for editors.
 pub const SCHEMA: &str = include_str!("file/schema.json");
 
-/// More nodes than that are a slip of the finger, in a file or typed.
+/// More nodes are refused as a typing error.
 pub const MOST_NODES: u32 = 1000;
 
 const CLUSTER_KEYS: [&str; 12] = [
@@ -49,7 +48,7 @@ const CLUSTER_KEYS: [&str; 12] = [
 ];
 const API_SERVER_KEYS: [&str; 2] = ["names", "ips"];
 
-/// A cluster as a person wrote it down.
+/// A cluster as the user described it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFile {
     pub name: ClusterName,
@@ -61,13 +60,13 @@ pub struct ClusterFile {
     feature_gates: Option<FeatureGates>,
     taint_control_planes: Option<bool>,
     node_defaults: Option<NodeDefaults>,
-    /// With the defaults in them.
+    /// With `nodeDefaults` applied.
     nodes: Vec<NodeSpec>,
     places: Places,
 }
 
 impl ClusterFile {
-    /// Reads a file. `file` is what errors call it. Everything that is wrong is told, each with its place.
+    /// Reads a file. `file` is its name in errors. Returns all errors, each with its place.
     pub fn read(file: &str, text: &str) -> Result<Self, Vec<SpecError>> {
         match Self::look(Source { file, text })? {
             (file, problems) if problems.is_empty() => Ok(file),
@@ -75,8 +74,8 @@ impl ClusterFile {
         }
     }
 
-    /// The same. If anything is wrong, it is told together with what [`ClusterFile::check`] finds wrong with the rest,
-    /// as a new cluster on that host.
+    /// Reads a file. If it has errors, returns them together with those that [`ClusterFile::check`] finds in the rest
+    /// of it for a new cluster on that host.
     pub fn read_on(
         file: &str,
         text: &str,
@@ -91,7 +90,7 @@ impl ClusterFile {
         Err(in_order(problems))
     }
 
-    /// What can be read of a file, and what cannot: that counts as not given.
+    /// Reads what is valid and collects the errors of the rest, which counts as not given.
     fn look(source: Source<'_>) -> Result<(Self, Vec<SpecError>), Vec<SpecError>> {
         let tree = tree::parse(source).map_err(|error| vec![error])?;
         let mut reader = Reader::new(source);
@@ -99,7 +98,7 @@ impl ClusterFile {
         let fields = reader.fields(&tree, &CLUSTER_KEYS);
         places.note(&reader, &Part::Cluster, &fields);
         for key in ["apiVersion", "kind", "name"] {
-            // A key with nothing behind it says no more than none.
+            // A key without a value counts as missing.
             let given = fields.get(key).copied();
             if tree.may_have_fields() && given.is_none_or(Tree::is_nothing) {
                 reader.complain(given.unwrap_or(&tree), SpecError::MissingKey { key });
@@ -138,7 +137,7 @@ impl ClusterFile {
             Settings::read(&mut reader, &fields)
         });
         let nodes = fields.get("nodes").copied();
-        // Without a name there is no cluster, but its nodes can still be looked at.
+        // Without a name there is no cluster, but its nodes can still be checked.
         let name = name.unwrap_or_else(|| "cluster".parse().expect("it is a name"));
         let node_defaults = defaults.as_ref().map(Settings::of_later_nodes);
         let nodes = nodes::read(&mut reader, &mut places, &name, nodes, &defaults.unwrap_or_default());
@@ -158,7 +157,7 @@ impl ClusterFile {
         Ok((file, reader.problems))
     }
 
-    /// The whole cluster, as a new one: what the file leaves open is as always, and the version is this one.
+    /// The complete spec of a new cluster, with defaults and this Kubernetes version for omitted settings.
     pub fn expanded(&self, newest: &KubernetesVersion) -> ClusterSpec {
         let plain = ClusterSpec {
             name: self.name.clone(),
@@ -175,7 +174,8 @@ impl ClusterFile {
         self.expanded_over(&plain)
     }
 
-    /// The whole cluster, where one is there: what the file leaves open stays as it is. Nodes are as the file says.
+    /// The complete spec for an existing cluster: omitted settings of the cluster stay unchanged, nodes match the
+    /// file.
     pub fn expanded_over(&self, known: &ClusterSpec) -> ClusterSpec {
         ClusterSpec {
             name: self.name.clone(),
@@ -191,7 +191,7 @@ impl ClusterFile {
         }
     }
 
-    /// Everything that is wrong with the cluster it makes on that host, each with its place in the file.
+    /// All errors of the resulting cluster on that host, each with its place in the file.
     pub fn check(&self, spec: &ClusterSpec, host: &HostSize) -> Vec<SpecError> {
         let mut findings = spec.check(host);
         if let Some(node) = spec.control_planes().next().filter(|_| spec.is_headless()) {
@@ -208,7 +208,7 @@ impl ClusterFile {
         }
     }
 
-    /// Errors with their places, from the first line to the last. What is wrong with several nodes of one line is told once.
+    /// Errors with their places, sorted by line. An error of several nodes of the same line is reported once.
     pub fn all_placed(&self, errors: Vec<SpecError>) -> Vec<SpecError> {
         let mut placed = in_order(errors.into_iter().map(|error| self.placed(error)).collect());
         placed.dedup_by_key(|error| error.to_string());
@@ -216,7 +216,7 @@ impl ClusterFile {
     }
 }
 
-/// What is wrong, from the first line to the last.
+/// Sorts errors by line.
 fn in_order(mut problems: Vec<SpecError>) -> Vec<SpecError> {
     problems.sort_by_key(|error| match error {
         SpecError::At { place, .. } => place.position(),
@@ -225,8 +225,8 @@ fn in_order(mut problems: Vec<SpecError>) -> Vec<SpecError> {
     problems
 }
 
-/// Whether a finding holds whatever else the file says: a role, a state or a version that cannot be read may have been
-/// the one that is missed.
+/// Whether the finding holds even though other parts of the file are invalid: an invalid role, state or version may
+/// have been the missing one.
 fn is_certain(finding: &SpecError) -> bool {
     match finding {
         SpecError::At { error, .. } => is_certain(error),

@@ -14,7 +14,7 @@ use fields::FIELDS;
 
 pub(crate) use fields::MINOR;
 
-/// What says what the rest is: not a setting.
+/// Header fields, which are not settings.
 const NOT_SETTINGS: [&str; 2] = ["apiVersion", "kind"];
 
 /// Fields of a `KubeletConfiguration`, by name: `maxPods: 50`.
@@ -27,7 +27,7 @@ impl KubeletSettings {
         self.0.is_empty()
     }
 
-    /// Names that no kubelet up to v1.37 knows, which would pass over them, and what may have been meant.
+    /// Fields that no kubelet up to v1.37 has and that it would ignore, with the most similar known one.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = (&str, Option<String>)> {
         let names = self.0.keys().map(String::as_str);
         names.filter(|name| !FIELDS.contains(name)).map(|name| (name, nearest(name, &FIELDS)))
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_from_a_field() {
+    fn a_slip_is_reported_from_a_field() {
         let settings = BTreeMap::from(
             ["maxPods", "maxPod", "maxpods", "wonder"].map(|name| (name.to_owned(), 1.into())),
         );

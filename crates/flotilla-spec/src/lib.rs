@@ -1,8 +1,8 @@
-//! The cluster a person wants: names, sizes, ranges, checks, and the file they are kept in.
+//! The spec of a cluster: names, sizes, ranges, checks and files.
 //!
-//! Pure: it reads no file, no environment and no kernel. What it does not know (the host's cores, memory and
-//! routes) it is given. Every value is checked when it is parsed, wherever it comes from; what only shows
-//! when values meet each other or the host is found by [`ClusterSpec::check`], all at once.
+//! Pure: it reads no file, no environment and no kernel. What it has to know of the host (cores, memory, routes) is
+//! passed in. Every value is checked when it is parsed; [`ClusterSpec::check`] finds conflicts between values or with
+//! the host, all together.
 
 pub mod attachment;
 pub mod change;

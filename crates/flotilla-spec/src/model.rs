@@ -83,9 +83,9 @@ impl ClusterSpec {
         node.kubernetes_version.as_ref().unwrap_or(&self.kubernetes_version)
     }
 
-    /// As it can be given to others as a file, in which nodes have what `nodeDefaults` says and they do not. A file can
-    /// have no workers that run without a control plane, as a forced `node stop` leaves them: it has the control planes
-    /// run, all of them, since some alone may be no majority.
+    /// The spec as a file for others, in which nodes omit what `nodeDefaults` says. After a forced `node stop`
+    /// workers may run without a control plane, which a file cannot express: there, all control planes run, because a
+    /// part of them may not be a quorum.
     #[must_use]
     pub fn exported(&self) -> Self {
         let mut exported = Self { node_defaults: self.node_defaults.above(&self.nodes), ..self.clone() };
@@ -97,18 +97,18 @@ impl ClusterSpec {
         exported
     }
 
-    /// Nodes are to run, and no control plane.
+    /// Whether nodes should run, but no control plane.
     pub fn is_headless(&self) -> bool {
         let runs = |node: &NodeSpec| node.power == WantedPower::Running;
         self.nodes.iter().any(runs) && !self.control_planes().any(runs)
     }
 
-    /// Its file.
+    /// The stored form.
     pub fn to_yaml(&self) -> String {
         document::write(self)
     }
 
-    /// Reads its file. What [`ClusterSpec::check`] looks for is not looked for here.
+    /// Reads the stored form, without [`ClusterSpec::check`].
     pub fn from_yaml(text: &str) -> Result<Self, SpecError> {
         document::read(text)
     }
@@ -204,7 +204,7 @@ pub enum WantedPower {
     Stopped,
 }
 
-/// Who makes the machines.
+/// The driver that creates the nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverName {
@@ -220,7 +220,7 @@ impl fmt::Display for DriverName {
     }
 }
 
-/// Drivers that people know from elsewhere, and that are planned here.
+/// Drivers that are planned but not implemented.
 const TO_COME: [&str; 4] = ["docker", "podman", "qemu", "ssh"];
 
 impl FromStr for DriverName {

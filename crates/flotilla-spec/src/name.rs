@@ -1,7 +1,7 @@
 //! Names of clusters and nodes.
 //!
-//! A name becomes a host name, a kubeconfig context, a folder and a control group, so it is kept to what all
-//! of them take without quoting.
+//! A name becomes a host name, a kubeconfig context, a directory and a control group, so only characters that all of
+//! them accept are allowed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{SpecError, text};
 
-/// Longest name of a cluster: what is made for it (nodes, links) gets longer names.
+/// Longest name of a cluster: names of its nodes and links are longer.
 const CLUSTER_MAX: usize = 40;
 
-/// Longest label of a host name (RFC 1035). A node's default name is its cluster's with a number behind it.
+/// Longest label of a host name (RFC 1035). The default name of a node is the cluster's name and a number.
 const NODE_MAX: usize = 63;
 
 /// What is wrong with a name.
@@ -31,7 +31,7 @@ impl fmt::Display for NameProblem {
         match self {
             Self::Empty => f.write_str("is empty"),
             Self::TooLong { max } => write!(f, "is longer than {max} characters"),
-            Self::Character(char) => write!(f, "has a {char:?} in it, where only a-z, 0-9 and '-' may be"),
+            Self::Character(char) => write!(f, "contains {char:?}: only a-z, 0-9 and '-' are allowed"),
             Self::Start => f.write_str("does not begin with a letter"),
             Self::End => f.write_str("does not end with a letter or a digit"),
         }
@@ -104,7 +104,7 @@ impl NodeName {
         if index == 1 { Self(cluster.0.clone()) } else { Self(format!("{cluster}-m{index:02}")) }
     }
 
-    /// What a person may type for it: `m02` for `demo-m02` of the cluster `demo`, the full name otherwise.
+    /// The short name: `m02` for `demo-m02` in cluster `demo`, otherwise the full name.
     pub fn short(&self, cluster: &ClusterName) -> &str {
         self.0
             .strip_prefix(cluster.as_ref())
@@ -113,19 +113,19 @@ impl NodeName {
             .unwrap_or(&self.0)
     }
 
-    /// The name that a person typed, short or full: `m02` is `demo-m02` in the cluster `demo`.
+    /// Reads a short or full name: `m02` is `demo-m02` in cluster `demo`.
     pub fn typed(cluster: &ClusterName, text: &str) -> Result<Self, SpecError> {
         if is_short(text) { format!("{cluster}-{text}").parse() } else { text.parse() }
     }
 }
 
-/// Whether it is the end of a default name: `m02`.
+/// Whether it is the last part of a default name: `m02`.
 fn is_short(text: &str) -> bool {
     let is_number = |rest: &str| rest.len() >= 2 && rest.bytes().all(|byte| byte.is_ascii_digit());
     text.strip_prefix('m').is_some_and(is_number)
 }
 
-/// Whether a text is a DNS name as Kubernetes takes one: lower case, labels of 1 to 63, 253 in all.
+/// Whether it is a DNS name for Kubernetes: lower case, labels of 1 to 63 characters, at most 253 in total.
 pub(crate) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|label| {
@@ -165,7 +165,7 @@ fn is_allowed(char: char) -> bool {
     char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-'
 }
 
-/// The nearest good name, if turning case and replacing characters is all it takes.
+/// A similar valid name, if lower case and replaced characters are enough.
 fn repaired(name: &str, max: usize) -> Option<String> {
     let mut better = String::new();
     for char in name.chars().map(|char| char.to_ascii_lowercase()) {
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn told(name: &str) -> String {
+    fn reported(name: &str) -> String {
         let error = name.parse::<ClusterName>().unwrap_err();
         format!("{error}\nhint: {}", error.hint().unwrap_or_default())
     }
@@ -199,30 +199,30 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_is_told_with_a_better_one() {
-        insta::assert_snapshot!(told("My_Cluster"), @r#"
-        the cluster name "My_Cluster" has a 'M' in it, where only a-z, 0-9 and '-' may be
+    fn a_bad_name_is_reported_with_a_better_one() {
+        insta::assert_snapshot!(reported("My_Cluster"), @r#"
+        cluster name "My_Cluster" contains 'M': only a-z, 0-9 and '-' are allowed
         hint: try `my-cluster`
         "#);
-        insta::assert_snapshot!(told("demo-"), @r#"
-        the cluster name "demo-" does not end with a letter or a digit
+        insta::assert_snapshot!(reported("demo-"), @r#"
+        cluster name "demo-" does not end with a letter or a digit
         hint: try `demo`
         "#);
-        insta::assert_snapshot!(told("2nd"), @r#"
-        the cluster name "2nd" does not begin with a letter
-        hint: 
+        insta::assert_snapshot!(reported("2nd"), @r#"
+        cluster name "2nd" does not begin with a letter
+        hint:
         "#);
-        insta::assert_snapshot!(told(""), @r#"
-        the cluster name "" is empty
-        hint: 
+        insta::assert_snapshot!(reported(""), @r#"
+        cluster name "" is empty
+        hint:
         "#);
         let long = "a".repeat(41);
-        assert!(told(&long).contains("is longer than 40 characters"));
+        assert!(reported(&long).contains("is longer than 40 characters"));
     }
 
     #[test]
     fn a_name_with_terminal_codes_in_it_is_shown_escaped() {
-        assert!(!told("a\u{1b}[31m").contains('\u{1b}'));
+        assert!(!reported("a\u{1b}[31m").contains('\u{1b}'));
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
         #[test]
         fn what_is_shown_short_can_be_typed(name in "(demo-)?[a-z]{0,2}m[0-9]{0,4}") {
             let (cluster, name) = ("demo".parse().unwrap(), name.parse::<NodeName>().unwrap());
-            // A name that looks like a short one is taken for one.
+            // A name that looks like a short name is read as one.
             if !is_short(name.as_ref()) {
                 prop_assert_eq!(NodeName::typed(&cluster, name.short(&cluster)), Ok(name));
             }

@@ -1,4 +1,4 @@
-//! The address ranges of a cluster: given or chosen, checked against each other and against the host's.
+//! The address ranges of a cluster: given or chosen, checked against each other and the host.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -18,26 +18,25 @@ mod tests;
 
 pub use plan::{NodeLimit, gateway, node_address, pod_range, virtual_ip};
 
-/// Where node subnets are looked for, one /24 after the other.
+/// Node subnets are chosen from this range, one /24 after the other.
 const SUBNET_POOL: Ipv4Net = range([10, 213, 0, 0], 16);
 const SUBNET_PREFIX: u8 = 24;
 
-/// The second number of the pod subnets that are tried: 10.244.0.0/16 is what most CNI examples have.
+/// The second byte of the pod subnets to try: most CNI examples use 10.244.0.0/16.
 const POD_SUBNETS: RangeInclusive<u8> = 244..=254;
 const POD_SUBNET_PREFIX: u8 = 16;
 
-/// Where both are looked for when a VPN has all of 10.0.0.0/8.
+/// Used if a VPN routes all of 10.0.0.0/8.
 const SPARE_SUBNET_POOL: Ipv4Net = range([192, 168, 128, 0], 17);
 const SPARE_POD_SUBNETS: RangeInclusive<u8> = 24..=30;
 
-/// Routes to wider ranges than this are no networks: VPNs have halves and quarters of the world instead of a default
-/// route.
+/// Routes to larger ranges do not count as networks: VPNs set them instead of a default route.
 const WIDEST_NETWORK: u8 = 8;
 
-/// A node's pods need some addresses.
+/// The smallest pod range of a node.
 const LONGEST_POD_PREFIX: u8 = 28;
 
-/// Ranges that mean something else to the kernel, and what.
+/// Ranges with a special meaning for the kernel.
 const UNUSABLE: [(Ipv4Net, &str); 5] = [
     (range([0, 0, 0, 0], 8), "this network"),
     (range([127, 0, 0, 0], 8), "loopback"),
@@ -46,17 +45,17 @@ const UNUSABLE: [(Ipv4Net, &str); 5] = [
     (range([240, 0, 0, 0], 4), "reserved"),
 ];
 
-/// What the cluster's addresses are taken from.
+/// The address ranges of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NetworkSpec {
-    /// The nodes' own; none: flotilla chooses.
+    /// Of the nodes; none: flotilla chooses.
     #[serde(deserialize_with = "optional_range", skip_serializing_if = "Option::is_none")]
     pub subnet: Option<Ipv4Net>,
-    /// The pods', in which each node has a range; none: flotilla chooses.
+    /// Of all pods; each node has a part of it. None: flotilla chooses.
     #[serde(deserialize_with = "optional_range", skip_serializing_if = "Option::is_none")]
     pub pod_subnet: Option<Ipv4Net>,
-    /// How large a node's range of pod addresses is.
+    /// Prefix length of a node's pod range.
     pub node_pod_prefix: u8,
     #[serde(deserialize_with = "given_range")]
     pub service_subnet: Ipv4Net,
@@ -64,22 +63,22 @@ pub struct NetworkSpec {
     pub cni: Cni,
 }
 
-/// Who gives pods their network.
+/// The pod network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cni {
-    /// Flotilla itself: routes between the nodes, there before the kubelet starts.
+    /// Flotilla's own: routes between the nodes, configured before the kubelet starts.
     #[default]
     Flotilla,
-    /// Nobody, until the person installs something.
+    /// None: the user installs one.
     None,
-    /// flannel, by the manifest that flotilla has.
+    /// flannel, from the manifest in flotilla.
     Flannel,
     /// A manifest in a file.
     Manifest(PathBuf),
 }
 
 impl Cni {
-    /// The path of the person's own manifest.
+    /// The path of the user's own manifest.
     pub fn manifest(&self) -> Option<&Path> {
         match self {
             Self::Manifest(path) => Some(path),
@@ -91,7 +90,7 @@ impl Cni {
 impl FromStr for Cni {
     type Err = SpecError;
 
-    /// Reads a name or a path. minikube's other names for our own are understood.
+    /// Reads a name or a path. Accepts minikube's names for our own network.
     fn from_str(given: &str) -> Result<Self, SpecError> {
         match given {
             "flotilla" | "auto" | "bridge" | "" => Ok(Self::Flotilla),
@@ -139,7 +138,7 @@ impl Default for NetworkSpec {
     }
 }
 
-/// Whose addresses a range holds.
+/// What a range is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeUse {
     Nodes,
@@ -158,7 +157,7 @@ impl fmt::Display for RangeUse {
 }
 
 impl NetworkSpec {
-    /// Everything that is wrong with the ranges in themselves.
+    /// All errors of the ranges themselves.
     pub fn check(&self) -> Vec<SpecError> {
         let mut findings = Vec::new();
         let ranges = self.ranges();
@@ -184,12 +183,12 @@ impl NetworkSpec {
         findings
     }
 
-    /// The given ranges that are in use already. Each of `others` comes with what has it: `cluster demo`.
+    /// The given ranges that are in use. Each of `others` comes with its user: `cluster demo`.
     ///
-    /// A default route holds everything and takes nothing, so it does not count. Nothing is sent to the service range
-    /// itself: a wider range of others only loses a part to it.
+    /// Default routes do not count. No packets are sent to the service range itself, so only narrower networks
+    /// conflict with it.
     pub fn taken(&self, others: &[(Ipv4Net, String)]) -> Vec<SpecError> {
-        // Once for each range: a cluster has it in its state and in the kernel.
+        // Once for each range: a cluster's range is in its state and in the kernel.
         let taken = self.ranges().into_iter().filter_map(|(usage, range)| {
             let (_, by) = others.iter().find(|(other, _)| {
                 in_the_way(*other, range) && (usage != RangeUse::Services || range.contains(other))
@@ -199,7 +198,8 @@ impl NetworkSpec {
         taken.collect()
     }
 
-    /// The first free /24 of 10.213.0.0/16, else of 192.168.128.0/17, away from `others` and from this cluster's other ranges.
+    /// The first free /24 of 10.213.0.0/16, else of 192.168.128.0/17, not overlapping `others` and this cluster's
+    /// other ranges.
     pub fn choose_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
         let own: Vec<_> = self.pod_subnet.into_iter().chain([self.service_subnet]).collect();
         let pools = [SUBNET_POOL, SPARE_SUBNET_POOL].into_iter();
@@ -208,8 +208,8 @@ impl NetworkSpec {
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
     }
 
-    /// The first free /16 from 10.244.0.0 to 10.254.0.0, else from 172.24.0.0 to 172.30.0.0, away from `others` and
-    /// from this cluster's other ranges.
+    /// The first free /16 from 10.244.0.0 to 10.254.0.0, else from 172.24.0.0 to 172.30.0.0, not overlapping `others`
+    /// and this cluster's other ranges.
     pub fn choose_pod_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
         let own: Vec<_> = self.subnet.into_iter().chain([self.service_subnet]).collect();
         let usual = POD_SUBNETS.map(|second| range([10, second, 0, 0], POD_SUBNET_PREFIX));
@@ -218,8 +218,8 @@ impl NetworkSpec {
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
     }
 
-    /// Why the ranges have no room for so many nodes; none if they have. Ranges that nobody gave will have the size that is
-    /// chosen for them.
+    /// Why the ranges are too small for so many nodes; none if they are not. Ranges that are not given get their
+    /// default size.
     pub(crate) fn too_many_nodes(&self, count: usize) -> Option<SpecError> {
         let subnet = self.subnet.unwrap_or(range([10, 213, 0, 0], SUBNET_PREFIX));
         let pod_subnet = self.pod_subnet.unwrap_or(range([10, 244, 0, 0], POD_SUBNET_PREFIX));
@@ -227,7 +227,7 @@ impl NetworkSpec {
         Some(SpecError::TooManyNodes { count, most, limit })
     }
 
-    /// The ranges that are known.
+    /// The ranges that are given or chosen.
     fn ranges(&self) -> Vec<(RangeUse, Ipv4Net)> {
         let nodes = self.subnet.map(|range| (RangeUse::Nodes, range));
         let pods = self.pod_subnet.map(|range| (RangeUse::Pods, range));
@@ -261,7 +261,7 @@ const fn range([a, b, c, d]: [u8; 4], prefix: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
 }
 
-/// The shortest and the longest prefix. The pods' is bounded by the nodes' ranges in it.
+/// The shortest and the longest prefix. The pod subnet is limited by the nodes' ranges in it.
 fn prefix_bounds(usage: RangeUse) -> Option<(u8, u8)> {
     match usage {
         RangeUse::Nodes => Some((16, 28)),
@@ -274,7 +274,7 @@ fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// Whether what the host has elsewhere keeps a range from being used.
+/// Whether a network of the host conflicts with a range.
 fn in_the_way(other: Ipv4Net, range: Ipv4Net) -> bool {
     other.prefix_len() >= WIDEST_NETWORK && overlap(other, range)
 }

@@ -1,6 +1,6 @@
-//! How much of the host a node may have.
+//! Resource limits of a node.
 //!
-//! Sizes are read as minikube reads them: a bare number is megabytes, and every unit is a power of 1024.
+//! Sizes are read like minikube: a bare number is megabytes, and every unit is a power of 1024.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,10 +15,10 @@ const MAX: &str = "max";
 
 pub const MIB: u64 = 1 << 20;
 
-/// Units from the largest down: the name we write, and how many bytes it is.
+/// Units from the largest down, with their bytes.
 const UNITS: [(&str, u64); 5] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", MIB), ("Ki", 1 << 10), ("b", 1)];
 
-/// What the host has.
+/// The resources of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSize {
     pub cpus: u32,
@@ -31,13 +31,13 @@ pub struct HostSize {
 pub enum Memory {
     #[default]
     NoLimit,
-    /// All that the host has.
+    /// Everything that the host has.
     Max,
     Bytes(u64),
 }
 
 impl Memory {
-    /// The limit in bytes on that host, if there is to be one.
+    /// The limit in bytes on that host; none without a limit.
     pub fn bytes_on(&self, host: &HostSize) -> Option<u64> {
         match self {
             Self::NoLimit => None,
@@ -86,13 +86,13 @@ impl<'de> Deserialize<'de> for Memory {
 pub enum Cpus {
     #[default]
     NoLimit,
-    /// All that the host has.
+    /// Everything that the host has.
     Max,
     Count(NonZeroU32),
 }
 
 impl Cpus {
-    /// The number of CPUs on that host, if there is to be a limit.
+    /// The number of CPUs on that host; none without a limit.
     pub fn count_on(&self, host: &HostSize) -> Option<u32> {
         match self {
             Self::NoLimit => None,
@@ -147,7 +147,7 @@ pub fn parse_disk(given: &str) -> Result<u64, SpecError> {
     parse_size(given)
 }
 
-/// Serde for the size of a disk, as a person writes it: `disk: 20Gi`.
+/// Serde for the size of a disk: `disk: 20Gi`.
 pub(crate) mod disk {
     use serde::{Deserializer, Serializer};
 
@@ -196,9 +196,9 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with(first)).map(|(_, bytes)| *bytes)
 }
 
-/// `whole.decimals` times `unit`, rounded down; none if that is more than can be counted.
+/// `whole.decimals` times `unit`, rounded down; none if it overflows.
 fn scaled(whole: &str, decimals: &str, unit: u64) -> Option<u64> {
-    // Twelve decimals tell bytes of a terabyte apart; more would only overflow.
+    // Twelve decimals are exact to the byte for a terabyte; more would only overflow.
     let decimals = &decimals[..decimals.len().min(12)];
     let part: u128 = decimals.parse().ok()?;
     let scale = 10_u128.pow(u32::try_from(decimals.len()).ok()?);
@@ -206,7 +206,7 @@ fn scaled(whole: &str, decimals: &str, unit: u64) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(part)
 }
 
-/// The shortest exact form.
+/// The shortest exact representation.
 pub(crate) fn write_size(bytes: u64) -> String {
     let exact = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     let (name, unit) = exact.unwrap_or(&("b", 1));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_told() {
+    fn what_is_no_size_is_reported() {
         for text in ["", "g", "3x", "-1", "1.g", ".5g", "1.2.3g", "3gig", "3bb", "3bi", "1e3", "3 g b", "Max"]
         {
             assert_eq!(text.parse::<Memory>(), Err(SpecError::Size { given: text.to_owned() }), "{text}");
@@ -255,7 +255,7 @@ mod tests {
         let error = "3x".parse::<Memory>().unwrap_err();
         insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @r#"
         "3x" is not a size
-        a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+        write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
         "#);
     }
 

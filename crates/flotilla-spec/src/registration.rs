@@ -1,4 +1,4 @@
-//! What a node says of itself when it registers: labels and taints.
+//! Labels and taints of a node.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for Labels {
     }
 }
 
-/// Keeps pods off a node: `key=value:NoSchedule`, the value may be missing.
+/// A taint: `key=value:NoSchedule`; the value may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
     key: String,
@@ -87,7 +87,7 @@ impl Effect {
 }
 
 impl Taint {
-    /// Kubernetes' own, by which only what must run there comes to control planes.
+    /// The taint of control planes in Kubernetes: only system pods tolerate it.
     pub fn of_control_planes() -> Self {
         let key = "node-role.kubernetes.io/control-plane".to_owned();
         Self { key, value: String::new(), effect: Effect::NoSchedule }

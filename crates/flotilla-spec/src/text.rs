@@ -1,6 +1,6 @@
-//! Serde for values that are written as one piece of text, and what text may have been meant.
+//! Serde for values that are written as one string, and suggestions for misspelt words.
 //!
-//! An error of serde has no room for a hint beside its text, so the hint is put behind it.
+//! A serde error is only text, so the hint is appended to it.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde::de::{Error, Visitor};
 
 use crate::SpecError;
 
-/// How a value is read from its text.
+/// Parses a value.
 pub(crate) type Parse<T> = fn(&str) -> Result<T, SpecError>;
 
-/// Reads text, also where YAML could take it for a number or a yes: the version `1.37`, the name `no`.
+/// Reads a string, also where YAML would read a number or a boolean: the version `1.37`, the name `no`.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D, parse: Parse<T>) -> Result<T, D::Error> {
     deserializer.deserialize_str(Text(parse))
 }
 
-/// Reads text or a bare number: `memory: 3072`.
+/// Reads a string or a bare number: `memory: 3072`.
 pub(crate) fn parsed_or_number<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: Parse<T>,
@@ -25,7 +25,7 @@ pub(crate) fn parsed_or_number<'de, D: Deserializer<'de>, T>(
     deserializer.deserialize_any(Text(parse))
 }
 
-/// Reads text, a bare number or nothing.
+/// Reads a string, a bare number or nothing.
 pub(crate) fn optional<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: Parse<T>,
@@ -84,7 +84,7 @@ impl<'de, T> Visitor<'de> for Optional<T> {
     }
 }
 
-/// How many letters must be put in, taken out or replaced to make one of the other (Levenshtein).
+/// The Levenshtein distance.
 pub(crate) fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (above, one) in one.chars().enumerate() {
@@ -99,17 +99,17 @@ pub(crate) fn edit_distance(one: &str, other: &str) -> usize {
     row[row.len() - 1]
 }
 
-/// The one somebody may have meant.
+/// The known word that was probably meant.
 pub fn nearest(given: &str, known: &[&str]) -> Option<String> {
     let given = given.to_lowercase();
     let distance = |name: &&&str| edit_distance(&given, &name.to_lowercase());
-    // Of a short word, two other letters make another word.
+    // Two other letters in a short word make another word.
     let most = (given.len() / 2).min(2);
     let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= most);
     nearest.map(|name| (*name).to_owned())
 }
 
-/// What one of several words stands for.
+/// The value of one of several words.
 pub(crate) fn one_of<T: Copy>(given: &str, what: &'static str, words: &[(&str, T)]) -> Result<T, SpecError> {
     let found = words.iter().find(|(word, _)| *word == given);
     found.map(|(_, value)| *value).ok_or_else(|| {

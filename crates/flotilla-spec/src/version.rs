@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{SpecError, text};
 
-/// How many minor versions a kubelet may be behind.
+/// How many minor versions a kubelet may be older.
 const OLDER_KUBELETS: u32 = 3;
 
 /// A full version of Kubernetes, written with its `v`: a release's or a checkout's.
@@ -21,9 +21,9 @@ pub struct KubernetesVersion {
     major: u32,
     minor: u32,
     patch: u32,
-    /// What follows the `-`, part by part.
+    /// The parts after the `-`.
     stage: Vec<Part>,
-    /// What follows the `+`.
+    /// The part after the `+`.
     build: Option<String>,
 }
 
@@ -39,13 +39,13 @@ impl KubernetesVersion {
         self.minor
     }
 
-    /// The minor versions of kubelets that a control plane of this version takes: its own and three before it.
+    /// The minor versions of kubelets that a control plane of this version supports: its own and three older ones.
     /// <https://kubernetes.io/releases/version-skew-policy/>
     pub fn takes_kubelets(&self) -> RangeInclusive<u32> {
         self.minor.saturating_sub(OLDER_KUBELETS)..=self.minor
     }
 
-    /// Whether a kubelet of that version can belong to a control plane of this one.
+    /// Whether a control plane of this version supports that kubelet.
     pub fn takes_kubelet(&self, kubelet: &Self) -> bool {
         kubelet.major == self.major && self.takes_kubelets().contains(&kubelet.minor)
     }
@@ -139,7 +139,7 @@ fn parse(text: &str) -> Option<KubernetesVersion> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Digits only, without a zero in front: so the text is always the number's own.
+/// Digits without leading zeros, so that the text is unique.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)

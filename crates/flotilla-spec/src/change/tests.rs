@@ -11,7 +11,7 @@ fn spec(rest: &str) -> ClusterSpec {
     ClusterFile::read("a.yaml", &format!("{HEAD}{rest}")).unwrap().expanded(&newest())
 }
 
-fn told(known: &str, wanted: &str) -> String {
+fn reported(known: &str, wanted: &str) -> String {
     let lines: Vec<_> = changes(&spec(known), &spec(wanted)).iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
@@ -19,16 +19,16 @@ fn told(known: &str, wanted: &str) -> String {
 #[test]
 fn a_cluster_that_is_as_wanted_has_nothing_to_change() {
     let text = "nodes: [{count: 3, memory: 2g, labels: {a: b}}, {name: x, state: stopped}]";
-    assert_eq!(told(text, text), "");
+    assert_eq!(reported(text, text), "");
     let text = "\
 nodeDefaults: {kubernetesVersion: v1.37.1}
 nodes: [{ports: [80, 81]}, {name: a, kubelet: {maxPods: 5}, taints: ['a:NoExecute', 'b:NoExecute']}]";
-    // The cluster's own version is the same as none, and what has no order may have any.
+    // Naming the cluster's own version, and another order of labels, is no difference.
     let other = "\
 nodes: [{ports: [81, 80]}, {name: a, kubelet: {maxPods: 5}, taints: ['b:NoExecute', 'a:NoExecute']}]";
-    assert_eq!(told(text, other), "");
+    assert_eq!(reported(text, other), "");
     // In another order they are the same nodes.
-    assert_eq!(told("nodes: [{}, {name: a}, {name: b}]", "nodes: [{}, {name: b}, {name: a}]"), "");
+    assert_eq!(reported("nodes: [{}, {name: a}, {name: b}]", "nodes: [{}, {name: b}, {name: a}]"), "");
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn nodes_come_change_and_go() {
         "nodes: [{}, {name: a, memory: 1g, disk: 10g}, {name: b, state: stopped}, {name: c}, {name: d}]";
     let wanted =
         "nodes: [{}, {name: a, memory: 2g, cpus: 2}, {name: b}, {name: c, state: stopped}, {name: e}]";
-    insta::assert_snapshot!(told(known, wanted), @"
-    ~ node a: cpus no-limit -> 2 (needs a restart of that node)
-    ~ node a: memory 1Gi -> 2Gi (needs a restart of that node)
+    insta::assert_snapshot!(reported(known, wanted), @"
+    ~ node a: cpus no-limit -> 2 (restarts the node)
+    ~ node a: memory 1Gi -> 2Gi (restarts the node)
     ~ node a: disk 10Gi -> (none)
     ~ node b: start
     ~ node c: stop
@@ -51,15 +51,15 @@ fn nodes_come_change_and_go() {
 
 #[test]
 fn control_planes_come_and_go() {
-    let told = told("nodes: [{}, {name: a}]", "nodes: [{name: b}, {name: a}]");
-    assert_eq!(told, "+ node b: control plane\n- node demo");
+    let reported = reported("nodes: [{}, {name: a}]", "nodes: [{name: b}, {name: a}]");
+    assert_eq!(reported, "+ node b: control plane\n- node demo");
 }
 
 #[test]
 fn a_taint_of_all_control_planes_is_a_change_of_each() {
     let nodes = "nodes: [{}, {name: a, role: control-plane, taints: ['a:NoExecute']}, {name: b}]";
     let tainted = format!("taintControlPlanes: true\n{nodes}");
-    insta::assert_snapshot!(told(nodes, &tainted), @"
+    insta::assert_snapshot!(reported(nodes, &tainted), @"
     ~ node demo: taints (none) -> node-role.kubernetes.io/control-plane:NoSchedule
     ~ node a: taints a:NoExecute -> a:NoExecute,node-role.kubernetes.io/control-plane:NoSchedule
     ");
@@ -70,7 +70,7 @@ fn a_taint_of_all_control_planes_is_a_change_of_each() {
 fn labels_taints_and_ports_change_while_nodes_run() {
     let known = "nodes: [{labels: {a: b}}, {name: a, taints: ['a=b:NoSchedule'], ports: [80]}]";
     let wanted = "nodes: [{labels: {a: c}}, {name: a, ports: [80, 81:82/udp]}]";
-    insta::assert_snapshot!(told(known, wanted), @"
+    insta::assert_snapshot!(reported(known, wanted), @"
     ~ node demo: labels a=b -> a=c
     ~ node a: taints a=b:NoSchedule -> (none)
     ~ node a: ports 80:80 -> 80:80,81:82/udp
@@ -83,13 +83,13 @@ fn labels_taints_and_ports_change_while_nodes_run() {
 
 #[test]
 fn what_a_machine_is_given_at_boot_needs_a_restart_if_it_runs() {
-    let told = told(
+    let reported = reported(
         "nodes: [{}, {name: a}, {name: b, state: stopped}]",
         "nodes: [{mounts: [/a:/b]}, {name: a, mounts: [/a:/b:ro]}, {name: b, mounts: [/a:/b], state: stopped}]",
     );
-    insta::assert_snapshot!(told, @"
-    ~ node demo: mounts (none) -> /a:/b (needs a restart of that node)
-    ~ node a: mounts (none) -> /a:/b:ro (needs a restart of that node)
+    insta::assert_snapshot!(reported, @"
+    ~ node demo: mounts (none) -> /a:/b (restarts the node)
+    ~ node a: mounts (none) -> /a:/b:ro (restarts the node)
     ~ node b: mounts (none) -> /a:/b
     ");
 }
@@ -112,24 +112,24 @@ nodes:
   featureGates: {B: true}
   kubelet: {maxPods: 50}
 ";
-    insta::assert_snapshot!(told(known, wanted), @"
-    ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
-    ~ network.subnet (none) -> 10.1.0.0/24 (cannot change once it is made)
-    ~ network.podSubnet (none) -> 10.9.0.0/16 (cannot change once it is made)
-    ~ network.nodePodPrefix 24 -> 25 (cannot change once it is made)
-    ~ network.serviceSubnet 10.96.0.0/12 -> 10.97.0.0/16 (cannot change once it is made)
-    ~ network.dnsDomain cluster.local -> x.y (cannot change once it is made)
-    ~ network.cni flotilla -> none (cannot change once it is made)
-    ~ apiServer (none) -> a.b,1.2.3.4 (cannot change once it is made)
-    ~ extraConfig (none) -> kubelet.max-pods=50 (cannot change once it is made)
-    ~ featureGates (none) -> A=true (cannot change once it is made)
-    ~ node demo: bundle (none) -> abcd (cannot change once it is made)
-    ~ node demo: kubelet (none) -> maxPods=50 (cannot change once it is made)
-    ~ node a: role worker -> control plane (cannot change once it is made: delete the node and add it anew)
-    ~ node a: kubernetesVersion (none) -> v1.35.0 (cannot change once it is made: delete the node and add it anew)
-    ~ node a: extraConfig (none) -> kubelet.v=4 (cannot change once it is made: delete the node and add it anew)
-    ~ node a: featureGates (none) -> B=true (cannot change once it is made: delete the node and add it anew)
-    ~ node a: kubelet (none) -> maxPods=50 (cannot change once it is made: delete the node and add it anew)
+    insta::assert_snapshot!(reported(known, wanted), @"
+    ~ kubernetesVersion v1.37.1 -> v1.36.4 (is fixed for the lifetime of the cluster)
+    ~ network.subnet (none) -> 10.1.0.0/24 (is fixed for the lifetime of the cluster)
+    ~ network.podSubnet (none) -> 10.9.0.0/16 (is fixed for the lifetime of the cluster)
+    ~ network.nodePodPrefix 24 -> 25 (is fixed for the lifetime of the cluster)
+    ~ network.serviceSubnet 10.96.0.0/12 -> 10.97.0.0/16 (is fixed for the lifetime of the cluster)
+    ~ network.dnsDomain cluster.local -> x.y (is fixed for the lifetime of the cluster)
+    ~ network.cni flotilla -> none (is fixed for the lifetime of the cluster)
+    ~ apiServer (none) -> a.b,1.2.3.4 (is fixed for the lifetime of the cluster)
+    ~ extraConfig (none) -> kubelet.max-pods=50 (is fixed for the lifetime of the cluster)
+    ~ featureGates (none) -> A=true (is fixed for the lifetime of the cluster)
+    ~ node demo: bundle (none) -> abcd (is fixed for the lifetime of a control plane)
+    ~ node demo: kubelet (none) -> maxPods=50 (is fixed for the lifetime of a control plane)
+    ~ node a: role worker -> control plane (is fixed for the lifetime of a node: delete it and add it again)
+    ~ node a: kubernetesVersion (none) -> v1.35.0 (is fixed for the lifetime of a node: delete it and add it again)
+    ~ node a: extraConfig (none) -> kubelet.v=4 (is fixed for the lifetime of a node: delete it and add it again)
+    ~ node a: featureGates (none) -> B=true (is fixed for the lifetime of a node: delete it and add it again)
+    ~ node a: kubelet (none) -> maxPods=50 (is fixed for the lifetime of a node: delete it and add it again)
     ");
     let all = changes(&spec(known), &spec(wanted));
     assert!(all.iter().all(|change| change.obstacle().is_some()), "{all:?}");

@@ -22,7 +22,7 @@ fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
     }
 }
 
-fn told(findings: &[SpecError]) -> String {
+fn reported(findings: &[SpecError]) -> String {
     let lines = findings.iter().map(|error| {
         let hint = error.hint().unwrap_or_default();
         format!("{:?}: {error} ({hint})", error.kind())
@@ -46,10 +46,10 @@ fn a_plain_cluster_is_sound_and_its_first_control_plane_is_primary() {
 fn an_even_number_of_control_planes_is_warned_of() {
     let warned = |count: usize| {
         let nodes = (1..=count).map(|number| node(&format!("n{number}"), Role::ControlPlane));
-        told(&cluster(nodes.collect()).warnings(&HOST))
+        reported(&cluster(nodes.collect()).warnings(&HOST))
     };
     assert_eq!([warned(1), warned(3), warned(5)], ["", "", ""]);
-    insta::assert_snapshot!(warned(4), @"Usage: 4 control planes bear no more failures than 3: an odd number is better ()");
+    insta::assert_snapshot!(warned(4), @"Usage: 4 control planes tolerate no more failures than 3: use an odd number ()");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn another_control_plane_can_be_made_the_primary_one() {
 }
 
 #[test]
-fn everything_wrong_with_a_cluster_is_told_at_once() {
+fn everything_wrong_with_a_cluster_is_reported_at_once() {
     let size = |text: &str| text.parse::<Memory>().unwrap();
     let mut spec = cluster(vec![
         NodeSpec { cpus: "5".parse().unwrap(), memory: size("129g"), ..node("demo", Role::ControlPlane) },
@@ -86,17 +86,17 @@ fn everything_wrong_with_a_cluster_is_told_at_once() {
     ]);
     spec.network.dns_domain = String::new();
     spec.api_server.names = ["a.b", "*.a.b", "*", "a.*.b", "A"].map(str::to_owned).to_vec();
-    insta::assert_snapshot!(told(&spec.check(&HOST)), @r#"
-    Cores: node demo wants 5 CPUs, the host has 4 (give it at most 4, or `max`)
-    Memory: node demo wants 132096 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
-    Config: two nodes have the name demo ()
-    Memory: node demo has 1023 MiB of memory, a control plane needs 1024 MiB (give it at least 1024m)
-    Disk: node demo has a disk of 1024 MiB, it needs 2048 MiB (give it at least 2048m)
-    Memory: node demo has 100 MiB of memory, a worker needs 256 MiB (give it at least 256m)
+    insta::assert_snapshot!(reported(&spec.check(&HOST)), @r#"
+    Cores: node demo has 5 CPUs, more than the host's 4 (give it at most 4, or `max`)
+    Memory: node demo has 132096 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
+    Config: two nodes are named demo ()
+    Memory: node demo has 1023 MiB of memory, but a control plane needs 1024 MiB (give it at least 1024m)
+    Disk: node demo has a disk of 1024 MiB, but needs 2048 MiB (give it at least 2048m)
+    Memory: node demo has 100 MiB of memory, but a worker needs 256 MiB (give it at least 256m)
     Usage: "" is not a DNS domain ()
-    Usage: "*" is not a name the API server can answer to ()
-    Usage: "a.*.b" is not a name the API server can answer to ()
-    Usage: "A" is not a name the API server can answer to ()
+    Usage: "*" is not a valid name for the API server's certificate ()
+    Usage: "a.*.b" is not a valid name for the API server's certificate ()
+    Usage: "A" is not a valid name for the API server's certificate ()
     "#);
 }
 
@@ -116,7 +116,7 @@ fn the_least_memory_is_enough() {
 }
 
 #[test]
-fn a_host_too_small_for_max_is_told() {
+fn a_host_too_small_for_max_is_reported() {
     let host = HostSize { cpus: 1, memory: 512 * MIB };
     let findings =
         cluster(vec![NodeSpec { memory: Memory::Max, ..node("a", Role::ControlPlane) }]).check(&host);
@@ -139,13 +139,13 @@ fn more_memory_than_the_host_has_is_a_warning_unless_it_is_nonsense() {
         assert_eq!(with(over).check(&HOST), [], "{over:?}");
         assert_ne!(with(over).warnings(&HOST), [], "{over:?}");
     }
-    insta::assert_snapshot!(told(&with(&["9g", "10g", "2g"]).warnings(&HOST)), @"
-    Memory: node n0 wants 9216 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
-    Memory: node n1 wants 10240 MiB of memory, the host has 8192 MiB (give it `max`, or at most 16 times what the host has: 131072m)
+    insta::assert_snapshot!(reported(&with(&["9g", "10g", "2g"]).warnings(&HOST)), @"
+    Memory: node n0 has 9216 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
+    Memory: node n1 has 10240 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
     ");
     let mut spec = with(&["4g", "3g", "2g"]);
-    insta::assert_snapshot!(told(&spec.warnings(&HOST)), @"Memory: the nodes that run want 9216 MiB of memory together, the host has 8192 MiB ()");
-    // Who is off has none.
+    insta::assert_snapshot!(reported(&spec.warnings(&HOST)), @"Memory: the running nodes together have 9216 MiB of memory, more than the host's 8192 MiB ()");
+    // A stopped node uses no memory.
     spec.nodes[2].power = WantedPower::Stopped;
     assert_eq!(spec.warnings(&HOST), []);
     assert!(matches!(with(&["129g"]).check(&HOST)[..], [SpecError::MemoryOverHost { .. }]));
@@ -167,11 +167,11 @@ fn kubelets_may_be_three_minor_versions_older_and_control_planes_not_at_all() {
         checked(Role::ControlPlane, "v1.36.4"),
         checked(Role::ControlPlane, "v1.37.2"),
     ];
-    insta::assert_snapshot!(told(&bad.concat()), @"
-    Usage: the kubelet v1.38.0 of node own is too new for the cluster's v1.37.1 (it can be from v1.34 to v1.37)
-    Usage: the kubelet v1.33.9 of node own is too old for the cluster's v1.37.1 (it can be from v1.34 to v1.37)
-    Usage: the control plane own cannot be v1.36.4 in a cluster of v1.37.1 (give the whole cluster another version, or only its workers)
-    Usage: the control plane own cannot be v1.37.2 in a cluster of v1.37.1 (give the whole cluster another version, or only its workers)
+    insta::assert_snapshot!(reported(&bad.concat()), @"
+    Usage: kubelet v1.38.0 of node own is too new for Kubernetes v1.37.1 (choose a version from v1.34 to v1.37)
+    Usage: kubelet v1.33.9 of node own is too old for Kubernetes v1.37.1 (choose a version from v1.34 to v1.37)
+    Usage: control plane own cannot have version v1.36.4 in a cluster of version v1.37.1 (change the version of the cluster, or only of workers)
+    Usage: control plane own cannot have version v1.37.2 in a cluster of version v1.37.1 (change the version of the cluster, or only of workers)
     ");
 }
 
@@ -196,12 +196,12 @@ fn what_a_node_has_of_its_own_must_fit_together() {
             ..attached("a", Role::Worker, &["/a:/b", "/c:/b:ro"], &["0.0.0.0:80:1"])
         },
     ];
-    insta::assert_snapshot!(told(&cluster(broken).check(&HOST)), @"
-    Usage: node a has both a version and a bundle, and a bundle has its version (leave out the version)
-    Usage: node a cannot have apiserver.v=4 for itself: only the kubelet is a node's own (give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`)
+    insta::assert_snapshot!(reported(&cluster(broken).check(&HOST)), @"
+    Usage: node a: set `kubernetesVersion` or `bundle`, not both (leave out the version: a bundle has one)
+    Usage: apiserver.v=4 cannot be set for node a: only kubelet options can be set for one node (set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`)
     Usage: node a has two mounts on /b ()
-    Usage: the port 80:2 of node demo is taken by 80:1 of node demo (forward another port of the host)
-    Usage: the port 0.0.0.0:80:1 of node a is taken by 80:1 of node demo (forward another port of the host)
+    Usage: port 80:2 of node demo conflicts with 80:1 of node demo (publish another port of the host)
+    Usage: port 0.0.0.0:80:1 of node a conflicts with 80:1 of node demo (publish another port of the host)
     ");
 }
 
@@ -210,7 +210,7 @@ fn options_that_flotilla_relies_on_are_refused_with_the_reason() {
     let refused = |text: &str| {
         let mut spec = cluster(vec![node("a", Role::ControlPlane)]);
         spec.extra_config = vec![text.parse().unwrap()];
-        told(&spec.check(&HOST))
+        reported(&spec.check(&HOST))
     };
     for text in [
         "controller-manager.allocate-node-cidrs=true",
@@ -229,8 +229,8 @@ fn options_that_flotilla_relies_on_are_refused_with_the_reason() {
         "kube-proxy.clusterCIDR=10.9.0.0/16",
         "scheduler.kubeconfig=/mine",
     ] {
-        let told = refused(text);
-        assert!(told.starts_with(&format!("Usage: {text} cannot be set: ")), "{told}");
+        let reported = refused(text);
+        assert!(reported.starts_with(&format!("Usage: {text} cannot be set: ")), "{reported}");
     }
     for text in [
         "controller-manager.allocate-node-cidrs=false",
@@ -256,9 +256,9 @@ fn a_node_cannot_have_them_for_itself_either() {
         .collect::<std::collections::BTreeMap<_, _>>()
         .try_into()
         .unwrap();
-    insta::assert_snapshot!(told(&cluster(vec![own]).check(&HOST)), @"
+    insta::assert_snapshot!(reported(&cluster(vec![own]).check(&HOST)), @"
     Usage: kubelet.hostname-override=b cannot be set: it is the node's name (leave it out)
-    Usage: the kubelet of node a cannot have podCIDR of its own: flotilla hands out the pod ranges: use `--pod-subnet` and `--node-pod-prefix` (leave it out)
+    Usage: podCIDR cannot be set for the kubelet of node a: flotilla allocates the pod ranges: use `--pod-subnet` and `--node-pod-prefix` (leave it out)
     ");
 }
 
@@ -267,7 +267,7 @@ fn more_nodes_than_the_ranges_or_the_bridge_have_room_for_are_refused() {
     let of = |count: usize, network: NetworkSpec| {
         let workers = (1..count).map(|number| node(&format!("m{number}"), Role::Worker));
         let nodes = std::iter::once(node("demo", Role::ControlPlane)).chain(workers).collect();
-        told(&ClusterSpec { network, ..cluster(nodes) }.check(&HOST))
+        reported(&ClusterSpec { network, ..cluster(nodes) }.check(&HOST))
     };
     let network = |subnet: &str, pods: &str, prefix: u8| NetworkSpec {
         subnet: Some(subnet.parse().unwrap()),
@@ -285,14 +285,14 @@ fn more_nodes_than_the_ranges_or_the_bridge_have_room_for_are_refused() {
         of(17, network("10.0.0.0/16", "10.244.0.0/20", 24)),
         of(1024, network("10.0.0.0/16", "10.244.0.0/14", 24)),
     ].join("\n"), @"
-    Usage: 253 nodes are too many: the node subnet (/24) has room for 252 (make the cluster with a larger --subnet, for instance a /20)
-    Usage: 13 nodes are too many: the node subnet (/28) has room for 12 (make the cluster with a larger --subnet, for instance a /20)
-    Usage: 17 nodes are too many: the pod subnet (/20, with a /24 for each node) has room for 16 (make the cluster with a larger --pod-subnet, or with smaller ranges: a larger --node-pod-prefix)
-    Usage: 1024 nodes are too many: the bridge that connects them has room for 1023 (make several clusters)
+    Usage: 253 nodes are too many: the node subnet (/24) allows 252 (create the cluster with a larger --subnet, for example a /20)
+    Usage: 13 nodes are too many: the node subnet (/28) allows 12 (create the cluster with a larger --subnet, for example a /20)
+    Usage: 17 nodes are too many: the pod subnet (/20, with a /24 for each node) allows 16 (create the cluster with a larger --pod-subnet or a larger --node-pod-prefix)
+    Usage: 1024 nodes are too many: the bridge that connects them allows 1023 (create several clusters)
     ");
 }
 
-/// The bound is the number of addresses that are handed out.
+/// The limit is the number of addresses that can be allocated.
 #[test]
 fn the_last_node_that_fits_has_an_address_and_a_range() {
     let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
@@ -307,7 +307,7 @@ fn what_an_earlier_version_accepted_keeps_nobody_from_another_change() {
     let mut known = cluster(vec![node("a", Role::ControlPlane)]);
     known.extra_config = vec!["etcd.listen-metrics-urls=http://0.0.0.0:2381".parse().unwrap()];
     let mut wanted = known.clone();
-    assert_ne!(told(&wanted.check(&HOST)), "");
+    assert_ne!(reported(&wanted.check(&HOST)), "");
     assert_eq!(known.new_problems(wanted.check(&HOST), &HOST), []);
     wanted.nodes[0].memory = crate::Memory::Bytes(MIB);
     let new = known.new_problems(wanted.check(&HOST), &HOST);

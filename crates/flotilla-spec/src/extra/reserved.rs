@@ -2,14 +2,14 @@
 
 use super::{Component, ExtraOption};
 
-/// What sets something instead, or why nobody may set it.
-const POD_RANGE: &str = "flotilla hands out the pod ranges: use `--pod-subnet` and `--node-pod-prefix`";
+/// Reasons for the refusal: the flag to use instead, or what would break.
+const POD_RANGE: &str = "flotilla allocates the pod ranges: use `--pod-subnet` and `--node-pod-prefix`";
 const SERVICE_RANGE: &str = "use `--service-cluster-ip-range`";
 const DOMAIN: &str = "use `--dns-domain`";
-const ADDRESS: &str = "flotilla gives every node its address";
+const ADDRESS: &str = "flotilla allocates the addresses of nodes";
 const NAME: &str = "it is the node's name";
-const ETCD: &str = "flotilla counts, adds and removes etcd's members by it";
-const FILES: &str = "kubeadm makes and renews the file";
+const ETCD: &str = "flotilla manages the members of etcd";
+const FILES: &str = "kubeadm creates and renews the file";
 const RUNTIME: &str = "the bundle's containerd sets it";
 const JOINS: &str = "nodes could not join";
 const STATIC_PODS: &str = "the control plane runs from that directory";
@@ -33,7 +33,7 @@ const CONTROLLER_MANAGER: [(&str, &str); 12] = [
 const API_SERVER: [(&str, &str); 17] = [
     ("advertise-address", ADDRESS),
     ("bind-address", ADDRESS),
-    ("secure-port", "nodes, host and kubeconfig know the API by port 6443"),
+    ("secure-port", "nodes, host and kubeconfig use port 6443"),
     ("service-cluster-ip-range", SERVICE_RANGE),
     ("etcd-servers", ETCD),
     ("etcd-prefix", ETCD),
@@ -72,7 +72,7 @@ const ETCD_OPTIONS: [(&str, &str); 18] = [
 ];
 
 const KUBELET: [(&str, &str); 18] = [
-    ("config", "kubeadm writes the configuration: set its fields in `kubelet` of a cluster's file"),
+    ("config", "kubeadm writes the configuration: set its fields in `kubelet` of the cluster file"),
     ("kubeconfig", FILES),
     ("bootstrap-kubeconfig", FILES),
     ("cert-dir", FILES),
@@ -86,7 +86,7 @@ const KUBELET: [(&str, &str); 18] = [
     ("container-runtime-endpoint", RUNTIME),
     ("image-service-endpoint", RUNTIME),
     ("pod-manifest-path", STATIC_PODS),
-    // Of kubelets before v1.24; newer ones do not start with them.
+    // Only kubelets before v1.24 have these; newer ones would not start.
     ("cni-bin-dir", RUNTIME),
     ("cni-conf-dir", RUNTIME),
     ("network-plugin", RUNTIME),
@@ -96,14 +96,14 @@ const KUBELET: [(&str, &str); 18] = [
 const SCHEDULER: [(&str, &str); 2] = [("kubeconfig", FILES), ("secure-port", PROBES)];
 
 const KUBE_PROXY: [(&str, &str); 5] = [
-    ("apiVersion", "it is no setting"),
-    ("kind", "it is no setting"),
+    ("apiVersion", "it is not a setting"),
+    ("kind", "it is not a setting"),
     ("clusterCIDR", POD_RANGE),
     ("clientConnection.kubeconfig", FILES),
     ("hostnameOverride", NAME),
 ];
 
-/// The same among the fields of a node's `kubelet`.
+/// The same settings as fields of a node's `kubelet`.
 const KUBELET_FIELDS: [(&str, &str); 7] = [
     ("podCIDR", POD_RANGE),
     ("clusterDomain", DOMAIN),
@@ -114,7 +114,7 @@ const KUBELET_FIELDS: [(&str, &str); 7] = [
     ("staticPodPath", STATIC_PODS),
 ];
 
-/// Values that are what flotilla sets anyway.
+/// Values that equal flotilla's own and are accepted.
 const FINE: [(Component, &str, &str); 4] = [
     (Component::ControllerManager, "allocate-node-cidrs", "false"),
     (Component::ApiServer, "enable-bootstrap-token-auth", "true"),
@@ -123,9 +123,9 @@ const FINE: [(Component, &str, &str); 4] = [
 ];
 
 impl ExtraOption {
-    /// Why it cannot be set; none if it can.
+    /// Why the option cannot be set; none if it can.
     pub(crate) fn conflict(&self) -> Option<&'static str> {
-        // Kubernetes' flags take either.
+        // Kubernetes accepts `_` and `-`.
         let key = self.key.replace('_', "-");
         let reserved: &[(&str, &str)] = match self.component {
             Component::Kubeadm => &[],
@@ -141,7 +141,7 @@ impl ExtraOption {
     }
 }
 
-/// Why a field of a kubelet's configuration cannot be a node's own; none if it can.
+/// Why a field of the kubelet configuration cannot be set for a node; none if it can.
 pub(crate) fn kubelet_field(name: &str) -> Option<&'static str> {
     found(&KUBELET_FIELDS, name)
 }

@@ -1,4 +1,4 @@
-//! The network's part of the file.
+//! The `network` section of the file.
 
 use ipnet::Ipv4Net;
 
@@ -12,7 +12,7 @@ use crate::{Cni, Component, ExtraOption, NetworkSpec, SpecError};
 pub(super) const KEYS: [&str; 6] =
     ["subnet", "podSubnet", "nodePodPrefix", "serviceSubnet", "dnsDomain", "cni"];
 
-/// What the file says of it.
+/// The settings that the file has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FileNetwork {
     subnet: Option<Ipv4Net>,
@@ -42,7 +42,7 @@ impl FileNetwork {
         }
     }
 
-    /// kubeadm's option for the pods' range is another word for the same thing, as where it is typed.
+    /// kubeadm's option `pod-network-cidr` is the same as `podSubnet`, as on the command line.
     pub(super) fn take_option(&mut self, options: &[ExtraOption]) -> Result<(), SpecError> {
         let is_range = |option: &&ExtraOption| {
             option.component() == Component::Kubeadm && option.key() == POD_NETWORK_CIDR
@@ -58,7 +58,7 @@ impl FileNetwork {
         }
     }
 
-    /// The whole network: what the file leaves open stays as it is.
+    /// The complete network: omitted settings stay unchanged.
     pub(super) fn over(&self, known: &NetworkSpec) -> NetworkSpec {
         NetworkSpec {
             subnet: self.subnet.or(known.subnet),

@@ -1,4 +1,4 @@
-//! The nodes' part of the file.
+//! The nodes of the file.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
 };
 
-/// What nodes can have in common.
+/// Keys of `nodeDefaults` and of a node.
 pub(super) const SETTING_KEYS: [&str; 12] = [
     "cpus",
     "memory",
@@ -30,10 +30,10 @@ pub(super) const SETTING_KEYS: [&str; 12] = [
     "mounts",
     "ports",
 ];
-/// What is a node's own.
+/// Keys of a node only.
 pub(super) const KEYS: [&str; 4] = ["name", "count", "role", "state"];
 
-/// What nodes can have in common.
+/// Settings of `nodeDefaults` or of a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     cpus: Option<Cpus>,
@@ -72,7 +72,7 @@ impl Settings {
         }
     }
 
-    /// As they are kept for nodes that are added later.
+    /// The defaults that are stored for `node add`.
     pub(super) fn of_later_nodes(&self) -> NodeDefaults {
         let these = self.clone();
         NodeDefaults {
@@ -90,10 +90,10 @@ impl Settings {
         }
     }
 
-    /// A node that has these over those of all. Maps add up, everything else is replaced.
+    /// A node with these settings over the defaults. Maps are merged, everything else is replaced.
     fn node(&self, name: NodeName, role: Role, defaults: &Self) -> NodeSpec {
         let of_all = defaults.clone();
-        // Either says what it is made from.
+        // A version or a bundle of the node replaces both defaults.
         let source = if self.kubernetes_version.is_some() || self.bundle.is_some() { self } else { defaults };
         NodeSpec {
             cpus: self.cpus.or(of_all.cpus).unwrap_or_default(),
@@ -134,7 +134,7 @@ fn read_kubelet(reader: &mut Reader<'_>, tree: Option<&Tree>) -> BTreeMap<String
     settings
 }
 
-/// The nodes, one for each that is counted. A file without any has one.
+/// All nodes, with `count` expanded. A file without nodes has one.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     places: &mut Places,
@@ -152,7 +152,7 @@ pub(super) fn read(
     for item in items {
         let fields = reader.fields(item, &known);
         let field = |key: &str| fields.get(key).copied();
-        // As it is typed elsewhere: short or full.
+        // Short or full, as on the command line.
         let given = reader.parsed(field("name"), |name| NodeName::typed(cluster, name));
         let count = reader.parsed(field("count"), |given| {
             let number = given.parse().ok().filter(|number| (1..=MOST_NODES).contains(number));
@@ -170,7 +170,7 @@ pub(super) fn read(
         let settings = Settings::read(reader, &fields);
         let count = if given.is_some() { None } else { count };
         for _ in 0..count.unwrap_or(1) {
-            // Its place in the list is its number, so that it keeps its name when others are named.
+            // The number is the position in the list, so that a node keeps its name when others get one.
             let number = u32::try_from(nodes.len() + 1).unwrap_or(u32::MAX);
             let name = given.clone().unwrap_or_else(|| NodeName::default_for(cluster, number));
             let role = role.unwrap_or(if number == 1 { Role::ControlPlane } else { Role::Worker });

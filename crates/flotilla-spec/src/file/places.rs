@@ -1,4 +1,4 @@
-//! Where in the file things stand.
+//! Places of settings in the file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::tree::{Tree, Value};
 use crate::error::{Place, Requirement};
 use crate::{NodeName, RangeUse, SpecError};
 
-/// Whose key it is.
+/// The part of the file that has the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Cluster,
@@ -15,12 +15,12 @@ pub(super) enum Part {
     Node(NodeName),
 }
 
-/// Places by key. What stands in a list or a map has its text behind the key, and a node as a whole no key.
+/// Places by key. An entry of a list or a map has its text after the key; a node as a whole has no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Places(BTreeMap<(Part, String), Place>);
 
 impl Places {
-    /// Notes where fields stand, and what is in them.
+    /// Stores the places of fields and of their entries.
     pub(super) fn note(&mut self, reader: &Reader<'_>, part: &Part, fields: &Fields<'_>) {
         for (key, tree) in fields {
             self.insert(reader, part, key, tree);
@@ -47,7 +47,7 @@ impl Places {
         self.0.get(&(part.clone(), key.to_owned()))
     }
 
-    /// Where something stands that a node has: what it does not say itself it has from the defaults.
+    /// The place of a node's setting: in the node itself, else in the defaults.
     fn of_node(&self, node: &NodeName, key: &str, item: Option<&str>) -> Option<&Place> {
         let node = Part::Node(node.clone());
         let said = |key: &str| self.get(&node, key).or_else(|| self.get(&Part::Defaults, key));
@@ -55,7 +55,7 @@ impl Places {
         item.or_else(|| said(key)).or_else(|| self.get(&node, ""))
     }
 
-    /// The place of what is wrong, if it has one.
+    /// The place of an error, if it has one.
     pub(super) fn of(&self, error: &SpecError) -> Option<&Place> {
         let of_cluster = |key: &str| self.get(&Part::Cluster, key);
         let of_node = |node, key| self.of_node(node, key, None);
@@ -72,7 +72,7 @@ impl Places {
             }
             SpecError::DiskTooSmall { node, .. } => of_node(node, "disk"),
             SpecError::KubeletSkew { node, .. } | SpecError::ControlPlaneVersion { node, .. } => {
-                // A bundle has its version.
+                // A bundle also sets the version.
                 let own = |key| self.get(&Part::Node(node.clone()), key);
                 let is_bundles = own("kubernetesVersion").is_none() && own("bundle").is_some();
                 of_node(node, if is_bundles { "bundle" } else { "kubernetesVersion" })

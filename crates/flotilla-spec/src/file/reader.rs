@@ -1,4 +1,4 @@
-//! Takes values out of a tree, and notes all that is wrong on the way.
+//! Reads values from a tree and collects all errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::SpecError;
 use crate::error::Place;
 use crate::text::nearest;
 
-/// What is wrong so far.
+/// The errors so far.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     source: Source<'a>,
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         self.problems.push(error.at(self.place(tree)));
     }
 
-    /// The fields of a map that may have these. Nothing at all is a map without fields.
+    /// The fields of a map with these keys. An empty value is a map without fields.
     pub(super) fn fields<'t>(&mut self, tree: &'t Tree, known: &[&str]) -> Fields<'t> {
         let mut fields = Fields::new();
         for (key, value) in self.pairs(tree) {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         fields
     }
 
-    /// The keys and values of a map that may have any.
+    /// The keys and values of a map with any keys.
     pub(super) fn pairs<'t>(&mut self, tree: &'t Tree) -> Vec<(&'t Tree, &'t Tree)> {
         match &tree.value {
             Value::Map(pairs) => {
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that is one piece of text; none if it is not given or wrong.
+    /// A value that is one scalar; none if it is missing or invalid.
     pub(super) fn parsed<T>(
         &mut self,
         tree: Option<&Tree>,
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         self.item(tree.filter(|tree| !tree.is_nothing())?, parse)
     }
 
-    /// A value that has to be there: one that is nothing would be left out, and nobody would be told.
+    /// A value that must not be empty: an empty one would be dropped silently.
     fn item<T>(&mut self, tree: &Tree, parse: impl FnOnce(&str) -> Result<T, SpecError>) -> Option<T> {
         let Some(text) = tree.text() else {
             self.complain(tree, SpecError::Shape { wanted: "text or a number" });
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         Some(items.iter().filter_map(|item| self.item(item, &parse)).collect())
     }
 
-    /// Fields with values of one piece of text each, and what the two make together.
+    /// The entries of a map, each parsed from its key and value.
     pub(super) fn entries<T>(
         &mut self,
         tree: Option<&Tree>,

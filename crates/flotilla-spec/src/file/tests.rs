@@ -28,14 +28,14 @@ fn expanded(rest: &str) -> String {
 }
 
 fn listed(errors: &[SpecError]) -> String {
-    let told = errors.iter().map(|error| match error.hint() {
+    let reported = errors.iter().map(|error| match error.hint() {
         Some(hint) => format!("{error} [{hint}]"),
         None => error.to_string(),
     });
-    told.collect::<Vec<_>>().join("\n")
+    reported.collect::<Vec<_>>().join("\n")
 }
 
-/// What is wrong with a file: with the text of it or, if that can be read, with the cluster that it makes.
+/// The errors of a file: of its text or, if it can be read, of the resulting cluster.
 fn wrong(text: &str, host: &HostSize) -> String {
     match ClusterFile::read_on("a.yaml", text, &newest(), host) {
         Err(errors) => listed(&errors),
@@ -77,7 +77,7 @@ fn counted_nodes_have_the_names_of_their_numbers() {
         names("nodes: [{name: a}, {count: 2}]"),
         "a (control plane), demo-m02 (worker), demo-m03 (worker)"
     );
-    // A short name is the same node as where it is typed.
+    // A short name is the same node as on the command line.
     assert_eq!(
         names("nodes: [{}, {name: m02}, {name: demo-m03}, {name: big}]"),
         "demo (control plane), demo-m02 (worker), demo-m03 (worker), big (worker)"
@@ -208,7 +208,7 @@ fn what_is_left_open_stays_as_it_is() {
     let known = known.expanded(&newest());
     let over = read("").expanded_over(&known);
     assert_eq!((&over.kubernetes_version, &over.network), (&known.kubernetes_version, &known.network));
-    // Nodes are not left open: the file has all of them.
+    // Nodes are never left unchanged: the file lists all of them.
     assert_eq!((over.nodes.len(), over.nodes[0].memory), (1, Memory::default()));
 }
 
@@ -221,12 +221,12 @@ nodes: [{kubernetesVersion: v1.37.1}, {memory: 1g, ports: []}]
 ";
     let spec = read(text).expanded(&newest());
     let later = |role| spec.node_defaults.node("later".parse().unwrap(), role);
-    // A port of the host leads to one node.
+    // Ports are not among the defaults: a port of the host leads to one node.
     let like =
         NodeSpec { name: "later".parse().unwrap(), memory: Memory::default(), ..spec.nodes[1].clone() };
     assert_eq!(later(Role::Worker), like);
     assert_eq!(later(Role::ControlPlane).kubernetes_version, None);
-    // They stay where a file does not name any.
+    // They stay unchanged if a file has none.
     assert_eq!(read("").expanded_over(&spec).node_defaults, spec.node_defaults);
     assert!(read("nodeDefaults: {}").expanded_over(&spec).node_defaults.is_empty());
 }
@@ -246,7 +246,7 @@ nodes: [{kubernetesVersion: v1.37.1}, {}]
         again.node_defaults
     };
     assert_eq!(reads_back(&spec), spec.node_defaults);
-    // As `node update` and `node add` may have left it.
+    // As after `node update` and `node add`.
     spec.nodes[1] = NodeSpec {
         labels: "c=d".parse().unwrap(),
         ..NodeSpec::plain(spec.nodes[1].name.clone(), Role::Worker)
@@ -264,7 +264,7 @@ fn the_pods_range_has_two_names() {
     assert_eq!(subnet(option).as_deref(), Some("10.9.0.0/16"));
     assert_eq!(subnet(&format!("{option}\nnetwork: {{podSubnet: 10.9.0.0/16}}")), subnet(option));
     let both = format!("{HEAD}{option}\nnetwork: {{podSubnet: 10.8.0.0/16}}");
-    insta::assert_snapshot!(wrong(&both, &HOST), @"a.yaml:4:14 (`extraConfig: [kubeadm.pod-network-cidr=10.9.0.0/16]`): the pods have two ranges: kubeadm.pod-network-cidr=10.9.0.0/16 and 10.8.0.0/16; leave out the option, and keep `podSubnet`");
+    insta::assert_snapshot!(wrong(&both, &HOST), @"a.yaml:4:14 (`extraConfig: [kubeadm.pod-network-cidr=10.9.0.0/16]`): two pod subnets: kubeadm.pod-network-cidr=10.9.0.0/16 and 10.8.0.0/16; leave out the option and keep `podSubnet`");
 }
 
 #[test]
@@ -300,11 +300,11 @@ nodes:
 
 #[test]
 fn the_examples_are_sound() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-    // They are run by tests on machines of this size.
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    // The tests run on machines of this size.
     let host = HostSize { cpus: 2, memory: 16 * 1024 * MIB };
     let mut seen = 0;
-    for item in std::fs::read_dir(folder).unwrap() {
+    for item in std::fs::read_dir(examples).unwrap() {
         let path = item.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
             let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
@@ -333,7 +333,7 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(keys("/properties/nodes/items"), known(&[&nodes::KEYS, &SETTING_KEYS]));
 }
 
-/// Anything that a field of the kubelet's could be.
+/// Any value that a field of the kubelet can have.
 fn any_json() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(Json::Null),

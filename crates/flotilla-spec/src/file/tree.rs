@@ -1,6 +1,6 @@
-//! A YAML file as a tree of values that know where they stand.
+//! A YAML file as a tree of values with their places.
 //!
-//! Serde stops at the first thing that is wrong. A tree lets all of it be told at once.
+//! Serde stops at the first error. A tree allows all errors to be reported together.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// It is a map, or nothing at all.
+    /// Whether it is a map or empty.
     pub(super) fn may_have_fields(&self) -> bool {
         matches!(self.value, Value::Map(_) | Value::Nothing)
     }
@@ -30,7 +30,7 @@ impl Tree {
         matches!(self.value, Value::Nothing)
     }
 
-    /// One piece of text, whatever it may mean.
+    /// The text of a scalar.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::Bare(text, _) => Some(text),
@@ -43,17 +43,16 @@ impl Tree {
 pub(super) enum Value {
     Nothing,
     Text(String),
-    /// A number or a yes as it stands in the file, and as the parser read it: which of them counts is up to who
-    /// reads it.
+    /// A number or boolean, as written and as parsed: the reader chooses which one counts.
     Bare(String, Json),
     List(Vec<Tree>),
     /// Each key with its own place.
     Map(Vec<(Tree, Tree)>),
 }
 
-/// Reads a file, or tells the one thing for which it is no YAML.
+/// Parses a file, or returns its YAML syntax error.
 pub(super) fn parse(source: Source<'_>) -> Result<Tree, SpecError> {
-    // A key that is there twice is told by who reads the tree, with all the rest.
+    // The reader of the tree reports duplicate keys together with all other errors.
     let options =
         serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::LastWins };
     let parsed: Result<Spanned<Raw>, _> = serde_saphyr::from_str_with_options(source.text, options);
@@ -94,7 +93,7 @@ impl Source<'_> {
         Tree { value, line: at.line(), column: at.column() }
     }
 
-    /// What was written. A parser makes 1.1 of the version `1.10`.
+    /// The text as written: a parser reads the version `1.10` as 1.1.
     fn slice(self, span: serde_saphyr::Span) -> Option<String> {
         let start = usize::try_from(span.byte_offset()?).ok()?;
         let end = start.checked_add(usize::try_from(span.byte_len()?).ok()?)?;
@@ -102,12 +101,12 @@ impl Source<'_> {
     }
 }
 
-/// What the parser makes of a value.
+/// A value as parsed.
 #[derive(Debug)]
 enum Raw {
     Nothing,
     Text(String),
-    /// A number or a yes.
+    /// A number or boolean.
     Bare(Json),
     List(Vec<Spanned<Raw>>),
     Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),

@@ -1,6 +1,6 @@
-//! The fields that a `KubeletConfiguration` has.
+//! The fields of a `KubeletConfiguration`.
 
-/// Of Kubernetes v1.37 (`k8s.io/kubelet/config/v1beta1/types.go`), which has all that v1.36 had.
+/// From Kubernetes v1.37 (`k8s.io/kubelet/config/v1beta1/types.go`), which has all fields of v1.36.
 pub(super) const FIELDS: [&str; 126] = [
     "address",
     "allowedUnsafeSysctls",
@@ -130,5 +130,5 @@ pub(super) const FIELDS: [&str; 126] = [
     "volumeStatsAggPeriod",
 ];
 
-/// The minor version that these are of.
+/// The minor version of this list.
 pub(crate) const MINOR: u32 = 37;

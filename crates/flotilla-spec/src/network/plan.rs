@@ -76,11 +76,11 @@ impl NodeLimit {
     /// What to do about it.
     pub(crate) fn cure(self) -> &'static str {
         match self {
-            Self::Subnet(_) => "make the cluster with a larger --subnet, for instance a /20",
+            Self::Subnet(_) => "create the cluster with a larger --subnet, for example a /20",
             Self::PodSubnet(..) => {
-                "make the cluster with a larger --pod-subnet, or with smaller ranges: a larger --node-pod-prefix"
+                "create the cluster with a larger --pod-subnet or a larger --node-pod-prefix"
             }
-            Self::Bridge => "make several clusters",
+            Self::Bridge => "create several clusters",
         }
     }
 }

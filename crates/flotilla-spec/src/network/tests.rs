@@ -17,7 +17,7 @@ fn spec(subnet: Option<&str>, pods: Option<&str>, services: &str) -> NetworkSpec
     }
 }
 
-fn told(findings: &[SpecError]) -> String {
+fn reported(findings: &[SpecError]) -> String {
     let lines = findings.iter().map(|error| match error.hint() {
         Some(hint) => format!("{error}\n  hint: {hint}"),
         None => error.to_string(),
@@ -31,16 +31,16 @@ fn the_defaults_are_sound() {
 }
 
 #[test]
-fn a_malformed_range_is_told_with_the_right_one() {
+fn a_malformed_range_is_reported_with_the_right_one() {
     let bad = ["10.0.0", "10.0.0.0", "10.0.0.0/33", "10.0.0.5/24", "fd00::/64"];
     let findings: Vec<_> = bad.into_iter().map(|text| parse_range(text).unwrap_err()).collect();
-    insta::assert_snapshot!(told(&findings), @r#"
-    "10.0.0" is not a range of addresses
-      hint: write an address and a prefix, for instance `10.0.0.0/24`
-    "10.0.0.0" is not a range of addresses
-      hint: write an address and a prefix, for instance `10.0.0.0/24`
-    "10.0.0.0/33" is not a range of addresses
-      hint: write an address and a prefix, for instance `10.0.0.0/24`
+    insta::assert_snapshot!(reported(&findings), @r#"
+    "10.0.0" is not an address range
+      hint: write an address and a prefix, for example `10.0.0.0/24`
+    "10.0.0.0" is not an address range
+      hint: write an address and a prefix, for example `10.0.0.0/24`
+    "10.0.0.0/33" is not an address range
+      hint: write an address and a prefix, for example `10.0.0.0/24`
     10.0.0.5/24 is an address with a prefix, not a range
       hint: write `10.0.0.0/24`
     fd00::/64 is an IPv6 range, and IPv6 is not supported yet
@@ -48,16 +48,16 @@ fn a_malformed_range_is_told_with_the_right_one() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn everything_wrong_is_reported_at_once() {
     let mut network = spec(Some("10.96.0.0/15"), Some("10.96.0.0/25"), "10.0.0.0/8");
     network.dns_domain = "Cluster_local".to_owned();
-    insta::assert_snapshot!(told(&network.check()), @r#"
+    insta::assert_snapshot!(reported(&network.check()), @r#"
     the node subnet 10.96.0.0/15 overlaps the pod subnet 10.96.0.0/25
     the node subnet 10.96.0.0/15 overlaps the service subnet 10.0.0.0/8
     the node subnet 10.96.0.0/15 must have a prefix from /16 to /28
     the pod subnet 10.96.0.0/25 overlaps the service subnet 10.0.0.0/8
     the service subnet 10.0.0.0/8 must have a prefix from /12 to /28
-    a pod subnet of /25 has no room for one node's /24
+    a pod subnet of /25 is too small for a node's /24
     "Cluster_local" is not a DNS domain
     "#);
 }
@@ -90,18 +90,18 @@ fn given_ranges_and_that_of_services_can_be_taken_but_never_by_a_default_route()
         (net("10.96.0.0/16"), "the route 10.96.0.0/16 dev tun0".to_owned()),
         (net("10.213.0.0/24"), "cluster demo".to_owned()),
     ];
-    insta::assert_snapshot!(told(&NetworkSpec::default().taken(&others)), @r"
+    insta::assert_snapshot!(reported(&NetworkSpec::default().taken(&others)), @r"
     the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
       hint: give services another range with --service-cluster-ip-range
     ");
     let whole = [(net("10.0.0.0/8"), "the route 10.0.0.0/8 dev tun0".to_owned())];
     assert_eq!(NetworkSpec::default().taken(&whole), [], "a VPN only loses a part to services");
     let network = spec(Some("10.213.0.0/24"), Some("10.0.0.0/16"), "10.96.0.0/12");
-    insta::assert_snapshot!(told(&network.taken(&others)), @r"
+    insta::assert_snapshot!(reported(&network.taken(&others)), @"
     the node subnet 10.213.0.0/24 overlaps cluster demo
-      hint: choose another range, or leave it out to have a free one chosen
+      hint: choose another range, or leave it out for a free one
     the pod subnet 10.0.0.0/16 overlaps the route 10.0.0.0/24 dev eth0
-      hint: choose another range, or leave it out to have a free one chosen
+      hint: choose another range, or leave it out for a free one
     the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
       hint: give services another range with --service-cluster-ip-range
     ");
@@ -115,7 +115,7 @@ fn the_first_free_ranges_are_chosen() {
     let others = [net("0.0.0.0/0"), net("10.213.0.0/23"), net("10.244.3.0/24")];
     assert_eq!(network.choose_subnet(&others), Some(net("10.213.2.0/24")));
     assert_eq!(network.choose_pod_subnet(&others), Some(net("10.245.0.0/16")));
-    // A VPN that has all of it, and one that has the whole world in halves.
+    // A VPN that routes all of 10.0.0.0/8, and one that replaces the default route by two /1 routes.
     let vpn = [net("10.0.0.0/8"), net("0.0.0.0/1"), net("128.0.0.0/1")];
     assert_eq!(network.choose_subnet(&vpn), Some(net("192.168.128.0/24")));
     assert_eq!(network.choose_pod_subnet(&vpn), Some(net("172.24.0.0/16")));

@@ -160,7 +160,7 @@ pub(crate) struct ControlPlaneArgs {
     /// Three control planes
     #[arg(long, conflicts_with = "control_planes")]
     pub(crate) ha: bool,
-    /// Taint control planes NoSchedule
+    /// Taint control planes `NoSchedule`
     #[arg(long)]
     pub(crate) taint_control_planes: bool,
 }

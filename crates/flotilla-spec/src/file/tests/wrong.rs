@@ -1,10 +1,10 @@
-//! Everything that is wrong with a file, with its place.
+//! All errors of a file, with their places.
 
 use super::*;
 use crate::SpecErrorKind;
 
 #[test]
-fn everything_wrong_is_told_at_once_with_its_place() {
+fn everything_wrong_is_reported_at_once_with_its_place() {
     let text = "\
 apiVersion: flotilla.dev/v2
 kind: Cluster
@@ -20,25 +20,25 @@ nodeDefaults: {memory: 3x, name: a}
 nodes: 3
 ";
     insta::assert_snapshot!(wrong(text, &HOST), @r#"
-    a.yaml:1:13 (`apiVersion: flotilla.dev/v2`): "flotilla.dev/v2" is not an apiVersion this flotilla knows, it wants "flotilla.dev/v1"
-    a.yaml:3:7 (`name: My_Cluster`): the cluster name "My_Cluster" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-cluster`
-    a.yaml:4:20 (`kubernetesVersion: newest`): "newest" is not a version of Kubernetes; write a full version, for instance `v1.37.1`
-    a.yaml:5:9 (`driver: docker`): the driver docker is not there yet; leave it out: `native` makes nodes out of Linux namespaces
-    a.yaml:6:1 (`netwrk: {}`): "netwrk" is not a key here: these are apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
+    a.yaml:1:13 (`apiVersion: flotilla.dev/v2`): unknown apiVersion "flotilla.dev/v2": expected "flotilla.dev/v1"
+    a.yaml:3:7 (`name: My_Cluster`): cluster name "My_Cluster" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-cluster`
+    a.yaml:4:20 (`kubernetesVersion: newest`): "newest" is not a Kubernetes version; write a full version, for example `v1.37.1`
+    a.yaml:5:9 (`driver: docker`): driver docker is not implemented yet; leave it out: `native` creates nodes from Linux namespaces
+    a.yaml:6:1 (`netwrk: {}`): unknown key "netwrk": expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
     a.yaml:7:19 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
     a.yaml:7:47 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "big" is not a whole number from 1 to 32
-    a.yaml:7:52 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "dns" is not a key here: these are subnet, podSubnet, nodePodPrefix, serviceSubnet, dnsDomain, cni
-    a.yaml:8:12 (`apiServer: [a]`): here should be keys with values
-    a.yaml:9:15 (`extraConfig: [kublet.a=b, kubelet.max-pods=5]`): "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
-    a.yaml:10:19 (`featureGates: {A: maybe}`): "A=maybe" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
-    a.yaml:11:24 (`nodeDefaults: {memory: 3x, name: a}`): "3x" is not a size; a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): "name" is not a key here: these are cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
-    a.yaml:12:8 (`nodes: 3`): here should be a list
+    a.yaml:7:52 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): unknown key "dns": expected one of subnet, podSubnet, nodePodPrefix, serviceSubnet, dnsDomain, cni
+    a.yaml:8:12 (`apiServer: [a]`): expected keys with values
+    a.yaml:9:15 (`extraConfig: [kublet.a=b, kubelet.max-pods=5]`): unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
+    a.yaml:10:19 (`featureGates: {A: maybe}`): "A=maybe" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
+    a.yaml:11:24 (`nodeDefaults: {memory: 3x, name: a}`): "3x" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): unknown key "name": expected one of cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
+    a.yaml:12:8 (`nodes: 3`): expected a list
     "#);
 }
 
 #[test]
-fn everything_wrong_with_nodes_is_told_at_once() {
+fn everything_wrong_with_nodes_is_reported_at_once() {
     let text = "\
 nodes:
 - {role: boss, cpus: 0}
@@ -60,34 +60,34 @@ nodes:
 - {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
-    a.yaml:5:10 (`- {role: boss, cpus: 0}`): "boss" is not a role: these are control-plane, worker
-    a.yaml:5:22 (`- {role: boss, cpus: 0}`): "0" is not a number of CPUs; write a whole number from 1, `max` or `no-limit`
-    a.yaml:7:10 (`count: 2`): a node that has a name cannot be counted; leave out `name`: counted nodes are named by the cluster and their number
-    a.yaml:8:3 (`memroy: 3g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:5:10 (`- {role: boss, cpus: 0}`): unknown role "boss": expected one of control-plane, worker
+    a.yaml:5:22 (`- {role: boss, cpus: 0}`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`
+    a.yaml:7:10 (`count: 2`): `name` and `count` cannot be combined; leave out `name`: flotilla names nodes with `count`
+    a.yaml:8:3 (`memroy: 3g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
     a.yaml:9:10 (`- count: 0`): "0" is not a whole number from 1 to 1000
-    a.yaml:10:10 (`- state: runing`): "runing" is not a state: these are running, stopped; did you mean `running`?
-    a.yaml:11:17 (`labels: {a b: c, d: [e]}`): "a b=c" is not a label; write `key=value`, with commas between several
-    a.yaml:11:23 (`labels: {a b: c, d: [e]}`): here should be text or a number
+    a.yaml:10:10 (`- state: runing`): unknown state "runing": expected one of running, stopped; did you mean `running`?
+    a.yaml:11:17 (`labels: {a b: c, d: [e]}`): "a b=c" is not a label; write `key=value`, separated by commas
+    a.yaml:11:23 (`labels: {a b: c, d: [e]}`): expected text or a number
     a.yaml:12:12 (`taints: [a=b]`): "a=b" is not a taint; write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
-    a.yaml:13:3 (`- [1]`): here should be keys with values
-    a.yaml:14:22 (`- kubernetesVersion: v1.36`): "v1.36" is not a version of Kubernetes; write a full version, for instance `v1.37.1`
-    a.yaml:15:11 (`bundle: []`): here should be text or a number
-    a.yaml:16:13 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "max-pods" is not a field of the kubelet's configuration; write the fields of a KubeletConfiguration, for instance `maxPods: 50`
-    a.yaml:16:26 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "kind" is not a field of the kubelet's configuration; write the fields of a KubeletConfiguration, for instance `maxPods: 50`
-    a.yaml:16:50 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): here should be text or a number
-    a.yaml:17:17 (`extraConfig: [max-pods=5]`): the option "max-pods=5" is missing the component or the key before `=`; write `component.key=value`, for instance `kubelet.max-pods=50`
-    a.yaml:18:21 (`featureGates: {A: 1, B C: true}`): "A=1" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
-    a.yaml:18:29 (`featureGates: {A: 1, B C: true}`): "B C" is not a feature with true or false; write `Name=true` or `Name=false`, with commas between several
-    a.yaml:19:12 (`mounts: [/a, a:/b, /a:/etc]`): "/a" is not a mount of a host's folder; write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
-    a.yaml:19:16 (`mounts: [/a, a:/b, /a:/etc]`): "a:/b" is not a mount of a host's folder; write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
-    a.yaml:19:22 (`mounts: [/a, a:/b, /a:/etc]`): "/a:/etc" would hide what is in /etc of a node; mount it on a folder of its own, for instance `/mnt/data`
-    a.yaml:20:11 (`ports: [99999, 1:2:3:4, 80/sctp]`): "99999" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
-    a.yaml:20:18 (`ports: [99999, 1:2:3:4, 80/sctp]`): "1:2:3:4" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
-    a.yaml:20:27 (`ports: [99999, 1:2:3:4, 80/sctp]`): "80/sctp" is not a port to forward; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
-    a.yaml:21:13 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be keys with values
-    a.yaml:21:30 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
-    a.yaml:21:41 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
-    a.yaml:21:56 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): here should be a list
+    a.yaml:13:3 (`- [1]`): expected keys with values
+    a.yaml:14:22 (`- kubernetesVersion: v1.36`): "v1.36" is not a Kubernetes version; write a full version, for example `v1.37.1`
+    a.yaml:15:11 (`bundle: []`): expected text or a number
+    a.yaml:16:13 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "max-pods" is not a field of the kubelet's configuration; write fields of a KubeletConfiguration, for example `maxPods: 50`
+    a.yaml:16:26 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): "kind" is not a field of the kubelet's configuration; write fields of a KubeletConfiguration, for example `maxPods: 50`
+    a.yaml:16:50 (`kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}`): expected text or a number
+    a.yaml:17:17 (`extraConfig: [max-pods=5]`): option "max-pods=5" has no component or no key before `=`; write `component.key=value`, for example `kubelet.max-pods=50`
+    a.yaml:18:21 (`featureGates: {A: 1, B C: true}`): "A=1" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
+    a.yaml:18:29 (`featureGates: {A: 1, B C: true}`): "B C" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
+    a.yaml:19:12 (`mounts: [/a, a:/b, /a:/etc]`): "/a" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
+    a.yaml:19:16 (`mounts: [/a, a:/b, /a:/etc]`): "a:/b" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
+    a.yaml:19:22 (`mounts: [/a, a:/b, /a:/etc]`): mount "/a:/etc" would hide the node's /etc; mount it on another directory, for example `/mnt/data`
+    a.yaml:20:11 (`ports: [99999, 1:2:3:4, 80/sctp]`): "99999" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:20:18 (`ports: [99999, 1:2:3:4, 80/sctp]`): "1:2:3:4" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:20:27 (`ports: [99999, 1:2:3:4, 80/sctp]`): "80/sctp" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+    a.yaml:21:13 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): expected keys with values
+    a.yaml:21:30 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): expected a list
+    a.yaml:21:41 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): expected a list
+    a.yaml:21:56 (`- {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}`): expected a list
     "#);
 }
 
@@ -107,14 +107,14 @@ nodes:
     let host = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @r#"
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
-    a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a node's pods need more addresses than a /30 has: /28 at least
+    a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a pod range of /30 per node is too small: at most /28 is allowed
     a.yaml:4:63 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): "" is not a DNS domain
-    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 132096 MiB of memory, the host has 8192 MiB; give it `max`, or at most 16 times what the host has: 131072m
-    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo wants 5 CPUs, the host has 4; give it at most 4, or `max`
-    a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): the control plane demo cannot be stopped while other nodes run, and no other control plane; stop the other nodes as well, or let it run
-    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, it needs 2048 MiB; give it at least 2048m
-    a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes have the name a
-    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, a worker needs 256 MiB; give it at least 256m
+    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 132096 MiB of memory, more than the host's 8192 MiB; give it `max`, or at most 16 times the host's memory: 131072m
+    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 5 CPUs, more than the host's 4; give it at most 4, or `max`
+    a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): control plane demo cannot be stopped while other nodes run: at least one control plane must run; stop the other nodes as well, or keep it running
+    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, but needs 2048 MiB; give it at least 2048m
+    a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes are named a
+    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, but a worker needs 256 MiB; give it at least 256m
     "#);
     let text = "\
 nodeDefaults:
@@ -130,18 +130,18 @@ nodes:
 - {count: 2, ports: [8080:81]}
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @"
-    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m04 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): node demo-m05 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:7:23 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the control plane demo cannot be v1.36.4 in a cluster of v1.37.1; give the whole cluster another version, or only its workers
-    a.yaml:7:44 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): the port 0.0.0.0:80:81 of node demo is taken by 80:80 of node demo; forward another port of the host
-    a.yaml:9:22 (`kubernetesVersion: v1.38.0`): the kubelet v1.38.0 of node a is too new for the cluster's v1.37.1; it can be from v1.34 to v1.37
-    a.yaml:10:11 (`bundle: '0123'`): node a has both a version and a bundle, and a bundle has its version; leave out the version
-    a.yaml:11:17 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have scheduler.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:11:32 (`extraConfig: [scheduler.v=4, etcd.a=b]`): node a cannot have etcd.a=b for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
+    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): apiserver.v=4 cannot be set for node demo-m04: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): apiserver.v=4 cannot be set for node demo-m05: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    a.yaml:7:23 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): control plane demo cannot have version v1.36.4 in a cluster of version v1.37.1; change the version of the cluster, or only of workers
+    a.yaml:7:44 (`- {kubernetesVersion: v1.36.4, ports: [80, 0.0.0.0:80:81], extraConfig: []}`): port 0.0.0.0:80:81 of node demo conflicts with 80:80 of node demo; publish another port of the host
+    a.yaml:9:22 (`kubernetesVersion: v1.38.0`): kubelet v1.38.0 of node a is too new for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
+    a.yaml:10:11 (`bundle: '0123'`): node a: set `kubernetesVersion` or `bundle`, not both; leave out the version: a bundle has one
+    a.yaml:11:17 (`extraConfig: [scheduler.v=4, etcd.a=b]`): scheduler.v=4 cannot be set for node a: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    a.yaml:11:32 (`extraConfig: [scheduler.v=4, etcd.a=b]`): etcd.a=b cannot be set for node a: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
     a.yaml:12:11 (`mounts: [/a:/x, /b:/y, /c:/x/]`): node a has two mounts on /x/
-    a.yaml:13:32 (`- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConf`): the kubelet v1.33.9 of node b is too old for the cluster's v1.37.1; it can be from v1.34 to v1.37
-    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m04 is taken by 8080:80 of node b; forward another port of the host
-    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): the port 8080:81 of node demo-m05 is taken by 8080:80 of node b; forward another port of the host
+    a.yaml:13:32 (`- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConf`): kubelet v1.33.9 of node b is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): port 8080:81 of node demo-m04 conflicts with 8080:80 of node b; publish another port of the host
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): port 8080:81 of node demo-m05 conflicts with 8080:80 of node b; publish another port of the host
     ");
     let none = "nodes: [{role: worker}]";
     assert_eq!(
@@ -163,19 +163,19 @@ nodes:
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
-    a.yaml:6:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
-    a.yaml:8:3 (`cpus: 2`): the key "cpus" is there twice
-    a.yaml:9:34 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): the kubelet v1.30.0 of node old is too old for the cluster's v1.37.1; it can be from v1.34 to v1.37
-    a.yaml:9:74 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): the key "a" is there twice
-    a.yaml:10:10 (`- {role: contrl-plane}`): "contrl-plane" is not a role: these are control-plane, worker; did you mean `control-plane`?
+    a.yaml:6:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:8:3 (`cpus: 2`): duplicate key "cpus"
+    a.yaml:9:34 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): kubelet v1.30.0 of node old is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
+    a.yaml:9:74 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): duplicate key "a"
+    a.yaml:10:10 (`- {role: contrl-plane}`): unknown role "contrl-plane": expected one of control-plane, worker; did you mean `control-plane`?
     "#);
-    // What was read over by an anchor's merge is there once.
+    // A key that overrides a merged anchor is not a duplicate.
     let merged = "nodes:\n- &one {memory: 1g, cpus: 1}\n- {<<: *one, memory: 2g}\n";
     assert_eq!(wrong(&format!("{HEAD}{merged}"), &HOST), "");
 }
 
 #[test]
-fn what_is_no_yaml_is_told_with_its_place() {
+fn what_is_no_yaml_is_reported_with_its_place() {
     let bad = [
         "",
         "- a",
@@ -187,20 +187,20 @@ fn what_is_no_yaml_is_told_with_its_place() {
         "[{}: 1",
     ];
     insta::assert_snapshot!(bad.map(|text| wrong(text, &HOST)).join("\n--\n"), @r#"
-    a.yaml:1:1 (``): the key "apiVersion" is missing
-    a.yaml:1:1 (``): the key "kind" is missing
-    a.yaml:1:1 (``): the key "name" is missing
+    a.yaml:1:1 (``): key "apiVersion" is missing
+    a.yaml:1:1 (``): key "kind" is missing
+    a.yaml:1:1 (``): key "name" is missing
     --
-    a.yaml:1:1 (`- a`): here should be keys with values
+    a.yaml:1:1 (`- a`): expected keys with values
     --
-    a.yaml:1:1 (`name: demo`): the key "apiVersion" is missing
-    a.yaml:1:1 (`name: demo`): the key "kind" is missing
+    a.yaml:1:1 (`name: demo`): key "apiVersion" is missing
+    a.yaml:1:1 (`name: demo`): key "kind" is missing
     --
     a.yaml:1:8 (`nodes: [`): unclosed bracket '['
     --
-    a.yaml:1:1 (`name: a`): the key "apiVersion" is missing
-    a.yaml:1:1 (`name: a`): the key "kind" is missing
-    a.yaml:2:1 (`name: b`): the key "name" is there twice
+    a.yaml:1:1 (`name: a`): key "apiVersion" is missing
+    a.yaml:1:1 (`name: a`): key "kind" is missing
+    a.yaml:2:1 (`name: b`): duplicate key "name"
     --
     a.yaml:3:1 (`a: b`): only single YAML document expected but multiple found
     --
@@ -214,15 +214,15 @@ fn what_is_no_yaml_is_told_with_its_place() {
 fn a_key_with_nothing_behind_it_is_as_good_as_none() {
     let text = "apiVersion:\nkind: ~\nname: null\nnetwork:\nnodes:\n";
     insta::assert_snapshot!(wrong(text, &HOST), @r#"
-    a.yaml:1:11 (`apiVersion:`): the key "apiVersion" is missing
-    a.yaml:2:7 (`kind: ~`): the key "kind" is missing
-    a.yaml:3:7 (`name: null`): the key "name" is missing
+    a.yaml:1:11 (`apiVersion:`): key "apiVersion" is missing
+    a.yaml:2:7 (`kind: ~`): key "kind" is missing
+    a.yaml:3:7 (`name: null`): key "name" is missing
     "#);
-    // But not where something has to stand: it would be left out.
+    // But an empty value is an error where a value is required: it would be dropped silently.
     let text = "nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @"
-    a.yaml:4:23 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
-    a.yaml:4:37 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): here should be text or a number
+    a.yaml:4:23 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): expected text or a number
+    a.yaml:4:37 (`nodes: [{labels: {disk: }, taints: [~], mounts: [], name: ~}]`): expected text or a number
     ");
 }
 
@@ -241,7 +241,7 @@ nodes:
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
     a.yaml:7:5 (`maxPod: 50`): "maxPod" is not a field of the kubelet's configuration; did you mean `maxPods`?
     a.yaml:10:24 (`- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}`): "evictionHrad" is not a field of the kubelet's configuration; did you mean `evictionHard`?
-    a.yaml:10:42 (`- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}`): "someWonder" is not a field of the kubelet's configuration; these are known up to Kubernetes v1.37; a newer kubelet, or one from a `bundle` of your own, may have others
+    a.yaml:10:42 (`- {count: 2, kubelet: {evictionHrad: {}, someWonder: 1}}`): "someWonder" is not a field of the kubelet's configuration; fields are known up to Kubernetes v1.37; a newer kubelet, or one from your own `bundle`, may have others
     "#);
     let newer = format!("{HEAD}kubernetesVersion: v1.38.0\n{text}");
     assert_eq!(wrong(&newer, &HOST), "");
@@ -266,9 +266,9 @@ nodes:
   - 81:81
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
-    a.yaml:7:5 (`- bad name`): "bad name" is not a name the API server can answer to
-    a.yaml:14:5 (`- apiserver.v=4`): node demo-m02 cannot have apiserver.v=4 for itself: only the kubelet is a node's own; give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    a.yaml:17:5 (`- 81:81`): the port 81:81 of node demo-m02 is taken by 81:80 of node demo; forward another port of the host
+    a.yaml:7:5 (`- bad name`): "bad name" is not a valid name for the API server's certificate
+    a.yaml:14:5 (`- apiserver.v=4`): apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    a.yaml:17:5 (`- 81:81`): port 81:81 of node demo-m02 conflicts with 81:80 of node demo; publish another port of the host
     "#);
 }
 
@@ -300,14 +300,14 @@ nodes:
         unmet(Some("own"), "bundle", None, "no bundle"),
         unmet(Some("demo-m02"), "kubernetesVersion", None, "no version"),
         unmet(Some("demo-m03"), "kubernetesVersion", None, "no version"),
-        unmet(Some("demo"), "mounts", Some("/nowhere:/b"), "no folder"),
+        unmet(Some("demo"), "mounts", Some("/nowhere:/b"), "no directory"),
         unmet(None, "kubernetesVersion", None, "no version for all"),
         SpecError::NoAddressLeft { node: Some("demo-m03".parse().unwrap()) },
     ]);
     insta::assert_snapshot!(listed(&placed), @"
     a.yaml:4:20 (`kubernetesVersion: v1.37.9`): no version for all
-    a.yaml:8:5 (`- /nowhere:/b`): no folder
-    a.yaml:11:11 (`- {count: 2, kubernetesVersion: v1.36.3, mounts: []}`): the subnet has no address left for another node; a cluster made with a larger --subnet, a larger --pod-subnet or smaller ranges (--node-pod-prefix) has room for more
+    a.yaml:8:5 (`- /nowhere:/b`): no directory
+    a.yaml:11:11 (`- {count: 2, kubernetesVersion: v1.36.3, mounts: []}`): the subnet has no address left for another node; create a cluster with a larger --subnet, a larger --pod-subnet or smaller ranges per node (--node-pod-prefix)
     a.yaml:11:33 (`- {count: 2, kubernetesVersion: v1.36.3, mounts: []}`): no version
     a.yaml:12:23 (`- {name: own, bundle: '0123'}`): no bundle
     ");
