@@ -34,7 +34,7 @@ mod watch;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Build bundles from nothing, one version after the other in one new state folder (11 GB, 15 minutes and more)
+    /// Build bundles from nothing, one version after the other in one new state directory (11 GB, 15 minutes and more)
     Bundle {
         /// Kubernetes versions; the first is the cold one
         #[arg(default_values_t = ["v1.37.1".to_owned(), "v1.36.4".to_owned()])]

@@ -49,7 +49,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
 
 /// `bundle/lock.toml` being edited.
 struct LockFile {
-    /// The folder `bundle/`.
+    /// The directory `bundle/`.
     folder: PathBuf,
     document: DocumentMut,
 }
@@ -74,7 +74,7 @@ impl LockFile {
         toml::from_str(&self.document.to_string()).context("cannot read the lock file")
     }
 
-    /// Sets one key of the table at `path`, which is made if it is not there. A comment behind the value stays.
+    /// Sets one key of the table at `path`, which is made if it does not exist. A comment behind the value stays.
     fn set(&mut self, path: &[&str], key: &str, value: impl Into<Value>) -> Result<()> {
         let mut value = value.into();
         let item = self.table(path)?.entry(key).or_insert(Item::None);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a program in a folder and returns what it printed. Its standard error is the developer's.
+/// Runs a program in a directory and returns what it printed. Its standard error is the developer's.
 ///
 /// `environment` is added to our own.
 #[expect(clippy::disallowed_methods, reason = "the product's wrapper is for nodes and hosts, not for tasks")]

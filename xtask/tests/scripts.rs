@@ -21,7 +21,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A person who is not root, on Debian, with all packages and good compilers.
+    /// A user who is not root, on Debian, with all packages and good compilers.
     fn new() -> Self {
         let machine = Self { dir: tempfile::tempdir().expect("a folder") };
         for folder in ["bin", "target"] {

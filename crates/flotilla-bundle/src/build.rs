@@ -35,7 +35,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A program of the host that ends with us, and when we are told to stop.
+    /// A program of the host that ends with us, and when we are reported to stop.
     fn command(&self, program: &str) -> Command {
         let command = Command::new(program).env("LC_ALL", "C").cancel(&self.cancel);
         self.env.iter().fold(command, |command, (name, value)| command.env(name, value))
@@ -44,7 +44,7 @@ impl Clients {
 
 /// Raised when this code makes another part from the same inputs, so that kept ones are not taken for it.
 const REVISION: &str = "2";
-/// The same for the userland, which is made anew in seconds.
+/// The same for the userland, which is made again in seconds.
 const USERLAND_REVISION: &str = "3";
 /// What gcc links into every static program, beside what the program names.
 const STATIC_LIBRARIES: [&str; 4] = ["crt1.o", "libc.a", "libgcc.a", "libgcc_eh.a"];
@@ -84,7 +84,7 @@ impl BuildSource {
     }
 
     fn go_version(&self) -> Option<&str> {
-        // Go counts its runs in a folder there; a question must leave nothing behind.
+        // Go counts its runs in a directory there; a question must leave nothing behind.
         let ask =
             || first_line(self.plain_go().env("XDG_CONFIG_HOME", "/dev/null").args(["env", "GOVERSION"]));
         self.go_version.get_or_init(ask).as_deref()
@@ -128,10 +128,10 @@ impl Source for BuildSource {
         let mut lacks = |what: String, cure: &str| missing.push(Missing { what, cure: cure.to_owned() });
         let wanted = go::newest_language(components);
         match self.go_version() {
-            None => lacks("there is no `go` in the PATH".into(), "install Go: https://go.dev/dl"),
+            None => lacks("`go` is not in the PATH".into(), "install Go: https://go.dev/dl"),
             Some(have) if go::older(have, &wanted) => {
                 lacks(
-                    format!("{have} is too old, go{wanted} is needed"),
+                    format!("{have} is too old: go{wanted} is required"),
                     "install a newer Go: https://go.dev/dl",
                 );
             }
@@ -139,18 +139,18 @@ impl Source for BuildSource {
         }
         match self.gcc_version() {
             None => lacks(
-                "there is no `gcc` in the PATH".into(),
+                "`gcc` is not in the PATH".into(),
                 "install a C compiler: apt-get install gcc libc6-dev",
             ),
             Some(_) if self.linked_file("libc.a").is_none() => {
-                lacks("there is no static C library".into(), "install it: apt-get install libc6-dev");
+                lacks("the static C library is missing".into(), "install it: apt-get install libc6-dev");
             }
             Some(_) => {}
         }
         for program in ["apt-get", "dpkg-deb"] {
             if first_line(self.command(program).arg("--version")).is_none() {
                 lacks(
-                    format!("there is no `{program}` in the PATH"),
+                    format!("`{program}` is not in the PATH"),
                     "build on Debian, Ubuntu or another host with apt",
                 );
             }

@@ -24,7 +24,7 @@ mod put;
 
 pub use hold::Hold;
 
-/// Where bundles and what they are made from are kept, below the state folder.
+/// Where bundles and what they are made from are kept, below the state directory.
 #[derive(Debug)]
 pub struct BundleStore {
     home: PathBuf,
@@ -48,13 +48,13 @@ pub struct Listing {
     pub unreadable: Vec<(String, BundleError)>,
 }
 
-/// Names of folders that are not bundles: in the making, or on their way out.
+/// Names of directories that are not bundles: in the making, or on their way out.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 /// Fewer digits stand for no bundle.
 const SHORTEST_DIGEST: usize = 4;
 
 impl BundleStore {
-    /// Opens the bundle store of a state folder. Nothing is made until something is put on it.
+    /// Opens the bundle store of a state directory. Nothing is made until something is put on it.
     pub fn open(home: PathBuf, cancel: Cancel) -> Result<Self> {
         Ok(Self { home, lock: Lock::parse(&recipe::lock_text())?, cancel })
     }
@@ -67,7 +67,7 @@ impl BundleStore {
     /// All bundles, newest Kubernetes first. One that cannot be read does not hide the others.
     pub fn list(&self) -> Result<Listing> {
         let mut listing = Listing::default();
-        for path in folders(&self.bundles())? {
+        for path in directories(&self.bundles())? {
             let name = file_name(&path);
             if name.starts_with('.') {
                 continue;
@@ -126,7 +126,7 @@ impl BundleStore {
 
     /// Removes a bundle that no cluster uses; one whose manifest cannot be read, too. Gives its digest.
     pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
-        // A wrong name is told before anything is made or waited for.
+        // A wrong name is reported before anything is made or waited for.
         let digest = self.name_of(which)?;
         self.check_writable()?;
         let _lock = self.acquire("remove a bundle", reporter)?;
@@ -134,7 +134,7 @@ impl BundleStore {
         let mut users = self.users(&digest)?;
         let alone = hold::alone(&path)?;
         if alone.is_none() {
-            users.push("a command that is making nodes".to_owned());
+            users.push("a command that creates nodes".to_owned());
         }
         if !users.is_empty() {
             return Err(BundleError::InUse { bundle: digest, users });
@@ -143,14 +143,14 @@ impl BundleStore {
         Ok(digest)
     }
 
-    /// Removes a bundle's folder. Renamed first: half a bundle must never look like one.
+    /// Removes a bundle's directory. Renamed first: half a bundle must never look like one.
     pub(crate) fn discard(&self, path: &Path) -> Result<()> {
         let doomed = self.bundles().join(format!("{UNFINISHED}{}", file_name(path)));
         fs::rename(path, &doomed).at("remove", path)?;
         fs::remove_dir_all(&doomed).at("remove", &doomed)
     }
 
-    /// The name of the folder of a bundle, which may be one that cannot be read.
+    /// The name of the directory of a bundle, which may be one that cannot be read.
     fn name_of(&self, which: &str) -> Result<String> {
         let digest = which.strip_prefix("sha256:").unwrap_or(which);
         let mut names: Vec<String> = self.list()?.unreadable.into_iter().map(|(name, _)| name).collect();
@@ -169,8 +169,8 @@ impl BundleStore {
     /// The nodes made from a bundle. Each keeps its digest in `clusters/NAME/nodes/NODE/bundle`.
     fn users(&self, digest: &str) -> Result<Vec<String>> {
         let mut users = Vec::new();
-        for cluster in folders(&self.home.join("clusters"))? {
-            for node in folders(&cluster.join("nodes"))? {
+        for cluster in directories(&self.home.join("clusters"))? {
+            for node in directories(&cluster.join("nodes"))? {
                 let used = fs::read_to_string(node.join("bundle")).unwrap_or_default();
                 if used.trim() == digest {
                     users.push(format!("node {} of cluster {}", file_name(&node), file_name(&cluster)));
@@ -193,7 +193,7 @@ impl BundleStore {
         if disk::is_writable(&self.bundles()) {
             return Ok(());
         }
-        // What root has made is root's to change. In another folder everything would be built once more.
+        // What root has made is root's to change. In another directory everything would be built once more.
         if rustix::process::geteuid().is_root() {
             Err(BundleError::NotWritable { path: self.home.clone() })
         } else {
@@ -203,8 +203,8 @@ impl BundleStore {
 
     /// Waits until no other flotilla changes the bundle store. Says for whom.
     pub(crate) fn acquire(&self, what: &str, reporter: &dyn Reporter) -> Result<FileLock> {
-        let folder = self.bundles();
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).at("make", &folder)?;
+        let directory = self.bundles();
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).at("make", &directory)?;
         let path = self.home.join("bundles.lock");
         let since = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
         let holder = Holder { pid: std::process::id(), what: what.to_owned(), since };
@@ -225,15 +225,15 @@ impl BundleStore {
                 reporter.report(flotilla_core::Event::Note { text });
             },
         )?;
-        durable::remove_leftovers(&folder, UNFINISHED)?;
+        durable::remove_leftovers(&directory, UNFINISHED)?;
         self.let_people_look()?;
         Ok(lock)
     }
 
-    /// Root makes bundles, and whoever may enter the state folder may list them without being root.
+    /// Root makes bundles, and whoever may enter the state directory may list them without being root.
     pub(crate) fn let_people_look(&self) -> Result<()> {
         let mut readable = vec![(self.bundles(), 0o755)];
-        for bundle in folders(&self.bundles())? {
+        for bundle in directories(&self.bundles())? {
             readable.extend([(bundle.join(manifest::FILE), 0o644), (bundle, 0o755)]);
         }
         for (path, mode) in readable.into_iter().filter(|(path, _)| path.exists()) {
@@ -264,7 +264,7 @@ impl BundleStore {
 pub(crate) fn findings(bundle: &Path, manifest: &Manifest, seen: impl FnMut(u64)) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     if manifest.computed_digest() != manifest.digest {
-        findings.push(format!("{}: the digest is not that of the files it lists", manifest::FILE));
+        findings.push(format!("{}: the digest does not match the listed files", manifest::FILE));
     }
     let mut files = inventory::compare(bundle, &manifest.files, seen)?;
     files.retain(|finding| !finding.starts_with(&format!("{}: not part", manifest::FILE)));
@@ -272,8 +272,8 @@ pub(crate) fn findings(bundle: &Path, manifest: &Manifest, seen: impl FnMut(u64)
     Ok(findings)
 }
 
-/// What is in a folder. Nothing is in one that is not there, nor in a file.
-pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+/// What is in a directory. Nothing is in one that does not exist, nor in a file.
+pub(crate) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(Vec::new())

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flotilla_core::event::{Outcome, Reporter, Step};
 
-use crate::bundle_store::{BundleStore, folders};
+use crate::bundle_store::{BundleStore, directories};
 use crate::durable;
 use crate::error::Result;
 use crate::manifest::Manifest;
@@ -57,8 +57,8 @@ impl BundleStore {
 fn remove_compiled(go: &Path) -> Result<()> {
     let modules = go.join("mod");
     let downloads = modules.join("cache");
-    let of_go = folders(go)?.into_iter().filter(|path| *path != modules);
-    let of_modules = folders(&modules)?.into_iter().filter(|path| *path != downloads);
+    let of_go = directories(go)?.into_iter().filter(|path| *path != modules);
+    let of_modules = directories(&modules)?.into_iter().filter(|path| *path != downloads);
     of_go.chain(of_modules).try_for_each(|path| durable::remove(&path).map(drop))
 }
 

@@ -10,11 +10,11 @@ use crate::error::{At, Result};
 
 /// Waits until everything written to the file system that holds `path` is on disk: one call for thousands of files.
 pub(crate) fn sync_file_system(path: &Path) -> Result<()> {
-    let folder = File::open(path).at("open", path)?;
-    rustix::fs::syncfs(&folder).map_err(io::Error::from).at("sync", path)
+    let directory = File::open(path).at("open", path)?;
+    rustix::fs::syncfs(&directory).map_err(io::Error::from).at("sync", path)
 }
 
-/// Writes a file that is either the old or the new one, never a part of it. Until then it is in `workshop`, a folder
+/// Writes a file that is either the old or the new one, never a part of it. Until then it is in `workshop`, a directory
 /// on the same file system, under a name that begins with `prefix`.
 pub(crate) fn write(path: &Path, bytes: &[u8], workshop: &Path, prefix: &str) -> Result<()> {
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(workshop).at("write", path)?;
@@ -23,24 +23,24 @@ pub(crate) fn write(path: &Path, bytes: &[u8], workshop: &Path, prefix: &str) ->
     Ok(())
 }
 
-/// Removes the folders and files in `folder` whose names begin with `prefix`: what a killed run left.
-pub(crate) fn remove_leftovers(folder: &Path, prefix: &str) -> Result<()> {
-    leftovers(folder, prefix)?.iter().try_for_each(|path| remove(path).map(drop))
+/// Removes the directories and files in `directory` whose names begin with `prefix`: what a killed run left.
+pub(crate) fn remove_leftovers(directory: &Path, prefix: &str) -> Result<()> {
+    leftovers(directory, prefix)?.iter().try_for_each(|path| remove(path).map(drop))
 }
 
 /// The bytes of what [`remove_leftovers`] would remove.
-pub(crate) fn leftover_bytes(folder: &Path, prefix: &str) -> u64 {
-    let leftovers = leftovers(folder, prefix).unwrap_or_default();
+pub(crate) fn leftover_bytes(directory: &Path, prefix: &str) -> u64 {
+    let leftovers = leftovers(directory, prefix).unwrap_or_default();
     leftovers.iter().filter_map(|path| disk::allocated_bytes(path).ok()).sum()
 }
 
-fn leftovers(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
-    let mut paths = crate::bundle_store::folders(folder)?;
+fn leftovers(directory: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let mut paths = crate::bundle_store::directories(directory)?;
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)));
     Ok(paths)
 }
 
-/// Removes a file or a folder with all that is in it. Gives its bytes: none if nothing is there.
+/// Removes a file or a directory with all that is in it. Gives its bytes: none if nothing is there.
 pub(crate) fn remove(path: &Path) -> Result<u64> {
     let bytes = disk::allocated_bytes(path).unwrap_or_default();
     let removed =

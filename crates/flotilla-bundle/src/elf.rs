@@ -16,7 +16,7 @@ pub(crate) fn libraries(
     root: &Path,
     programs: impl IntoIterator<Item = PathBuf>,
 ) -> Result<BTreeSet<PathBuf>> {
-    let folders = library_folders(root);
+    let directories = library_directories(root);
     let mut found = BTreeSet::new();
     let mut open: Vec<PathBuf> = programs.into_iter().collect();
     while let Some(program) = open.pop() {
@@ -25,7 +25,7 @@ pub(crate) fn libraries(
             let library = Some(PathBuf::from(name.trim_start_matches('/')))
                 .filter(|_| name.starts_with('/'))
                 .into_iter()
-                .chain(folders.iter().map(|folder| folder.join(&name)))
+                .chain(directories.iter().map(|directory| directory.join(&name)))
                 .find(|path| root.join(path).exists())
                 .ok_or_else(|| BundleError::Library {
                     program: program.display().to_string(),
@@ -86,12 +86,12 @@ fn with_target(root: &Path, path: PathBuf) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Where Debian's loader looks: the multiarch folder first.
-fn library_folders(root: &Path) -> Vec<PathBuf> {
+/// Where Debian's loader looks: the multiarch directory first.
+fn library_directories(root: &Path) -> Vec<PathBuf> {
     [format!("usr/lib/{}", multiarch()), "usr/lib".into(), "usr/lib64".into()]
         .into_iter()
         .map(PathBuf::from)
-        .filter(|folder| root.join(folder).is_dir())
+        .filter(|directory| root.join(directory).is_dir())
         .collect()
 }
 

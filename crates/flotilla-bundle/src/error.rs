@@ -27,7 +27,7 @@ pub enum BundleError {
     NotRoot,
     #[error("too little space in {path}: {} needed, {} free", size(*.needed), size(*.free))]
     DiskSpace { path: PathBuf, needed: u64, free: u64 },
-    #[error("the source '{origin}' cannot be used here: {}", .missing.iter().map(|m| m.what.as_str()).collect::<Vec<_>>().join("; "))]
+    #[error("source '{origin}' cannot be used on this host: {}", .missing.iter().map(|m| m.what.as_str()).collect::<Vec<_>>().join("; "))]
     SourceUnavailable { origin: &'static str, missing: Vec<Missing> },
     #[error("cannot build {component}")]
     Component {
@@ -39,7 +39,7 @@ pub enum BundleError {
     Command(#[from] CommandError),
     #[error("wrong checksum of {what} ({component}): expected {expected}, got {actual}")]
     Checksum { component: String, what: String, expected: String, actual: String },
-    #[error("{program} needs the library {library}, which no package of the userland has")]
+    #[error("{program} needs the library {library}, which no package of the userland contains")]
     Library { program: String, library: String },
     #[error("the packages of the userland have no {path}")]
     NoSuchFile { path: String },
@@ -49,13 +49,13 @@ pub enum BundleError {
         #[source]
         source: object::Error,
     },
-    #[error("kubeadm {version} asks for the image {image}, but {reason}")]
+    #[error("kubeadm {version} needs the image {image}, but {reason}")]
     Image { version: String, image: String, reason: String },
     #[error("the image {image} is not in the store after its import")]
     NotImported { image: String },
     #[error("no bundle for {which}")]
     NotFound { which: String },
-    #[error("{which} stands for several bundles: {}", .digests.join(", "))]
+    #[error("{which} matches several bundles: {}", .digests.join(", "))]
     Ambiguous { which: String, digests: Vec<String> },
     #[error("the manifest of {bundle} cannot be read")]
     Manifest {
@@ -67,7 +67,7 @@ pub enum BundleError {
     Damaged { bundle: String, findings: Vec<String> },
     #[error("{bundle} is used by {}", .users.join(", "))]
     InUse { bundle: String, users: Vec<String> },
-    #[error("{path} is not a bundle that can be imported: {reason}")]
+    #[error("cannot import {path}: {reason}")]
     Archive { path: PathBuf, reason: String },
     #[error("{path} is not a Kubernetes checkout: {reason}")]
     Checkout { path: PathBuf, reason: String },
@@ -77,10 +77,10 @@ pub enum BundleError {
     Interrupted,
 }
 
-/// Something a source needs and the host has not.
+/// Something that a source needs and the host lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Such as "there is no `go` in the PATH".
+    /// For example "`go` is not in the PATH".
     pub what: String,
     /// What to do about it.
     pub cure: String,
@@ -119,7 +119,7 @@ impl BundleError {
         }
     }
 
-    /// Somebody told us to stop.
+    /// The user interrupted the command.
     fn is_interruption(&self) -> bool {
         matches!(
             self,
@@ -161,39 +161,36 @@ impl Explain for BundleError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 vec![run_as_root("flotilla bundle …")]
             }
-            Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a folder that you may write to".into()],
+            Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a writable directory".into()],
             Self::DiskSpace { .. } => {
-                vec!["free some space, or set FLOTILLA_HOME to a folder on a larger file system".into()]
+                vec!["free some space, or set FLOTILLA_HOME to a directory on a larger file system".into()]
             }
             error if error.is_disk_full() => {
-                vec![
-                    "free some space and run the same command again: it goes on from what is finished".into(),
-                ]
+                vec!["free some space and run the command again to resume".into()]
             }
             Self::SourceUnavailable { missing, .. } => {
                 let mut hints: Vec<_> = missing.iter().map(|missing| missing.cure.clone()).collect();
                 hints.push(
-                    "or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import"
+                    "or import a bundle from another machine: flotilla bundle export, flotilla bundle import"
                         .into(),
                 );
                 hints
             }
-            Self::Checksum { .. } => vec![
-                "the file was not kept; if it fails again, something between here and upstream changes it"
-                    .into(),
-            ],
+            Self::Checksum { .. } => {
+                vec!["the file was deleted; if it fails again, a proxy or mirror modifies it".into()]
+            }
             Self::Library { .. } | Self::NoSuchFile { .. } => {
                 vec!["the packages differ from those in bundle/lock.toml: see docs/dev/bundles.md".into()]
             }
-            Self::NotFound { .. } => vec!["see what is there with: flotilla bundle list".into()],
-            Self::Ambiguous { .. } => vec!["name one by its digest".into()],
+            Self::NotFound { .. } => vec!["list the bundles with: flotilla bundle list".into()],
+            Self::Ambiguous { .. } => vec!["use more digits of the digest".into()],
             Self::Damaged { bundle, .. } => {
                 vec![format!("remove and rebuild it: flotilla bundle remove {bundle}, flotilla bundle build")]
             }
             Self::InUse { .. } => vec!["delete those clusters first: flotilla delete -p NAME".into()],
-            Self::Interrupted => vec!["nothing of it is left: run the same command again".into()],
+            Self::Interrupted => vec!["run the command again".into()],
             error if error.is_interruption() => {
-                vec!["run the same command again: it goes on from what is finished".into()]
+                vec!["run the command again to resume".into()]
             }
             _ => Vec::new(),
         }
@@ -208,7 +205,7 @@ impl Explain for BundleError {
     }
 }
 
-/// Bytes as people read them: `1.2 GB`.
+/// Bytes for humans: `1.2 GB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: folders that go away with the test, and a small bundle.
+//! What the tests of this crate share: directories that go away with the test, and a small bundle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::part::Record;
 use crate::source::{Component, Provenance};
 use crate::{image, inventory};
 
-/// A reporter that keeps what it was told.
+/// A reporter that keeps what it was reported.
 pub(crate) type Events = Mutex<Vec<Event>>;
 
 /// A file of the sample that is in it twice, as one inode.
@@ -25,8 +25,8 @@ pub(crate) const SHARED: [&str; 2] = ["rootfs/usr/bin/kubelet", "store/snapshots
 /// A file of the sample that varies from build to build.
 pub(crate) const DATABASE: &str = "store/io.containerd.metadata.v1.bolt/meta.db";
 
-/// A folder of the test's own. In memory where the host has a place for that: nobody has to wait for a disk there.
-pub(crate) fn folder() -> TempDir {
+/// A directory of the test's own. In memory where the host has a place for that: nobody has to wait for a disk there.
+pub(crate) fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     let temporary = std::env::temp_dir();
     let place =
@@ -63,8 +63,8 @@ fn write_sample(root: &Path, content: &str) {
         ("store/blobs/empty", 0o444, ""),
         (DATABASE, 0o600, "database"),
     ];
-    for folder in ["rootfs/tmp", "rootfs/proc", "store/snapshots/1/fs"] {
-        fs::create_dir_all(root.join(folder)).unwrap();
+    for directory in ["rootfs/tmp", "rootfs/proc", "store/snapshots/1/fs"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
     }
     for (path, mode, content) in files {
         let path = root.join(path);
@@ -102,7 +102,7 @@ pub(crate) fn manifest_of(root: &Path, kubernetes: &str) -> Manifest {
 }
 
 /// A finished part without files.
-pub(crate) fn put_part(folder: &Path, component: &Component, tools: BTreeMap<String, String>) {
+pub(crate) fn put_part(directory: &Path, component: &Component, tools: BTreeMap<String, String>) {
     let record = Record {
         name: component.name.clone(),
         version: component.version.clone(),
@@ -110,13 +110,13 @@ pub(crate) fn put_part(folder: &Path, component: &Component, tools: BTreeMap<Str
         tools,
         files: Vec::new(),
     };
-    fs::create_dir_all(folder.join("files")).unwrap();
-    fs::write(folder.join("part.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+    fs::create_dir_all(directory.join("files")).unwrap();
+    fs::write(directory.join("part.json"), serde_json::to_vec(&record).unwrap()).unwrap();
 }
 
-/// As small as a checkout of Kubernetes can be: the folders that are looked for, one program, one tag and a commit
+/// As small as a checkout of Kubernetes can be: the directories that are looked for, one program, one tag and a commit
 /// after it.
-pub(crate) fn commit_checkout(folder: &Path, tag: &str) {
+pub(crate) fn commit_checkout(directory: &Path, tag: &str) {
     let program = "package main\n\nvar version, gitTreeState = \"none\", \"none\"\n\n\
                    func main() { println(version, gitTreeState) }\n";
     for (path, text) in [
@@ -124,13 +124,13 @@ pub(crate) fn commit_checkout(folder: &Path, tag: &str) {
         ("cmd/kubeadm/kubeadm.go", program),
         ("staging/src/k8s.io/component-base/README.md", ""),
     ] {
-        let path = folder.join(path);
+        let path = directory.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
     let git = |args: &[&str]| {
         let who = ["-c", "user.name=test", "-c", "user.email=test@example.com"];
-        Command::new("git").args(who).args(args).current_dir(folder).run().unwrap();
+        Command::new("git").args(who).args(args).current_dir(directory).run().unwrap();
     };
     git(&["init", "--quiet"]);
     git(&["add", "."]);
@@ -143,14 +143,14 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Everything below a folder, by path.
+/// Everything below a directory, by path.
 pub(crate) fn names_below(root: &Path) -> Vec<String> {
     inventory::scan(root, |_| ()).unwrap().into_iter().map(|entry| entry.path).collect()
 }
 
-/// What is directly in a folder, sorted.
-pub(crate) fn names_in(folder: &Path) -> Vec<String> {
-    let items = fs::read_dir(folder).unwrap().map(|item| item.unwrap().path());
+/// What is directly in a directory, sorted.
+pub(crate) fn names_in(directory: &Path) -> Vec<String> {
+    let items = fs::read_dir(directory).unwrap().map(|item| item.unwrap().path());
     let mut names: Vec<String> =
         items.map(|path: PathBuf| path.file_name().unwrap().display().to_string()).collect();
     names.sort();

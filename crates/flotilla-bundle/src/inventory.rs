@@ -1,4 +1,4 @@
-//! What is in a folder, file by file: of a part, of a bundle, of an archive.
+//! What is in a directory, file by file: of a part, of a bundle, of an archive.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -13,10 +13,10 @@ use walkdir::WalkDir;
 use crate::error::{At, BundleError, Result};
 use crate::hash;
 
-/// One thing in the folder.
+/// One thing in the directory.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Entry {
-    /// Relative to the folder, with `/` between the parts, without `.` or `..`.
+    /// Relative to the directory, with `/` between the parts, without `.` or `..`.
     pub path: String,
     #[serde(flatten)]
     pub kind: Kind,
@@ -47,7 +47,7 @@ pub(crate) fn scan(root: &Path, mut seen: impl FnMut(u64)) -> Result<Vec<Entry>>
     Ok(entries)
 }
 
-/// Says what differs between the inventory and the folder: every file that changed, is missing or was added.
+/// Says what differs between the inventory and the directory: every file that changed, is missing or was added.
 pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for entry in expected {
@@ -58,7 +58,7 @@ pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)
             }
             Err(error) => return Err(error).at("read", &path),
             Ok(metadata) if is_special(&metadata) => {
-                findings.push(format!("{}: something else is in its place", entry.path));
+                findings.push(format!("{}: has another type", entry.path));
             }
             Ok(metadata) => {
                 let actual = kind_of(&path, &metadata)?;
@@ -82,7 +82,7 @@ pub(crate) fn compare(root: &Path, expected: &[Entry], mut seen: impl FnMut(u64)
     Ok(findings)
 }
 
-/// Whether the folder has this entry as the inventory says.
+/// Whether the directory has this entry as the inventory says.
 pub(crate) fn has(root: &Path, entry: &Entry) -> Result<bool> {
     let path = root.join(&entry.path);
     match fs::symlink_metadata(&path) {
@@ -122,7 +122,7 @@ fn difference(expected: &Kind, actual: &Kind) -> Option<String> {
             Some(format!("{have} bytes instead of {want}"))
         }
         (Kind::File { sha256: want, .. }, Kind::File { sha256: have, .. }) if want != have => {
-            Some("its content changed".into())
+            Some("content differs".into())
         }
         (
             Kind::File { mode: want, .. } | Kind::Dir { mode: want },
@@ -131,9 +131,9 @@ fn difference(expected: &Kind, actual: &Kind) -> Option<String> {
             Some(format!("mode {have:o} instead of {want:o}"))
         }
         (Kind::Link { target: want }, Kind::Link { target: have }) => {
-            Some(format!("leads to {have} instead of {want}"))
+            Some(format!("links to {have} instead of {want}"))
         }
-        _ => Some("something else is in its place".into()),
+        _ => Some("has another type".into()),
     }
 }
 
@@ -145,7 +145,7 @@ fn kind_of(path: &Path, metadata: &Metadata) -> Result<Kind> {
     } else if metadata.is_dir() {
         Ok(Kind::Dir { mode })
     } else if is_special(metadata) {
-        let source = std::io::Error::other("neither a file, a folder nor a link");
+        let source = std::io::Error::other("neither a file, a directory nor a link");
         Err(BundleError::Io { action: "take in", path: path.to_owned(), source })
     } else {
         Ok(Kind::File { mode, size: metadata.size(), sha256: hash::of_file(path).at("read", path)? })
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untouched_folder_has_no_findings() {
+    fn an_untouched_directory_has_no_findings() {
         assert!(findings_after(|_| ()).is_empty());
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn a_flipped_byte_a_missing_and_an_added_file_are_named() {
         assert_eq!(
             findings_after(|p| fs::write(p.join("bin/tool"), "tOol").unwrap()),
-            ["bin/tool: its content changed"]
+            ["bin/tool: content differs"]
         );
         assert_eq!(findings_after(|p| fs::remove_file(p.join("bin/other")).unwrap()), ["bin/other: missing"]);
         assert_eq!(
@@ -223,12 +223,12 @@ mod tests {
             fs::remove_file(p.join("bin/link")).unwrap();
             std::os::unix::fs::symlink("other", p.join("bin/link")).unwrap();
         };
-        assert_eq!(findings_after(relink), ["bin/link: leads to other instead of tool"]);
+        assert_eq!(findings_after(relink), ["bin/link: links to other instead of tool"]);
         let retype = |p: &Path| {
             fs::remove_file(p.join("bin/link")).unwrap();
             fs::create_dir(p.join("bin/link")).unwrap();
         };
-        assert_eq!(findings_after(retype), ["bin/link: something else is in its place"]);
+        assert_eq!(findings_after(retype), ["bin/link: has another type"]);
     }
 
     #[test]
@@ -244,13 +244,13 @@ mod tests {
             )
             .unwrap();
         };
-        assert_eq!(findings_after(pipe), ["bin/tool: something else is in its place"]);
+        assert_eq!(findings_after(pipe), ["bin/tool: has another type"]);
         let file = |p: &Path| {
             fs::remove_dir_all(p.join("bin")).unwrap();
             fs::write(p.join("bin"), "").unwrap();
         };
         let below = ["link", "other", "tool"].map(|name| format!("bin/{name}: missing"));
-        assert_eq!(findings_after(file)[0], "bin: something else is in its place");
+        assert_eq!(findings_after(file)[0], "bin: has another type");
         assert_eq!(findings_after(file)[1..], below);
     }
 

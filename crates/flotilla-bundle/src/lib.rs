@@ -1,4 +1,4 @@
-//! Bundles: everything a node needs for one Kubernetes version, as one verified folder.
+//! Bundles: everything a node needs for one Kubernetes version, as one verified directory.
 //!
 //! ```text
 //! bundle/lock.toml ─▶ components ─▶ source ─▶ parts ─┬▶ rootfs/
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`BundleStore`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
-//! driver and no cluster; it is told by a file in a node's folder that a bundle is in use.
+//! driver and no cluster; it is reported by a file in a node's directory that a bundle is in use.
 
 mod archive;
 pub mod build;

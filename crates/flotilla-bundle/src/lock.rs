@@ -136,9 +136,9 @@ pub struct DebPin {
 pub enum LockError {
     #[error("cannot read the lock file")]
     Syntax(#[source] Box<toml::de::Error>),
-    #[error("the lock file names {what} but has no pin for it")]
+    #[error("the lock file lists {what} but has no pin for it")]
     Unpinned { what: String },
-    #[error("no bundle for Kubernetes {version} can be built: the lock file has {known}")]
+    #[error("cannot build a bundle for Kubernetes {version}: the lock file has {known}")]
     UnknownVersion { version: String, known: String },
 }
 
@@ -265,7 +265,7 @@ mod tests {
                 versions.remove(version).expect("the lock file has this version");
             };
             let error = parse_changed(unpin).unwrap_err();
-            let expected = format!("the lock file names {component} {version} but has no pin for it");
+            let expected = format!("the lock file lists {component} {version} but has no pin for it");
             assert_eq!(error.to_string(), expected);
         }
         let error =

@@ -37,7 +37,7 @@ pub struct Request {
 /// Where a bundle may come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SourceChoice {
-    /// A bundle that is there, else the first source that can be used.
+    /// A bundle that exists, else the first source that can be used.
     #[default]
     Auto,
     /// Built from the pinned source of this very lock file, with the host's package clients.
@@ -64,7 +64,7 @@ const SPACE_FOR_KUBERNETES: u64 = 5_400_000_000;
 const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
 impl BundleStore {
-    /// Tells of a request that no bundle could be made for, before anything is looked at.
+    /// Reports a request that no bundle could be made for, before anything is looked at.
     pub fn check(&self, request: &Request) -> Result<()> {
         match self.components(request) {
             Err(error) if self.foreign(request).is_none() => Err(error),
@@ -83,7 +83,7 @@ impl BundleStore {
         Ok(Prospect::Buildable)
     }
 
-    /// The bundle that was asked for: the one that is there, else a new one.
+    /// The bundle that was asked for: the one that exists, else a new one.
     pub fn ensure(&self, request: &Request, reporter: &dyn Reporter) -> Result<Made> {
         if rustix::process::geteuid().is_root() {
             // Those of an older flotilla. Whoever cannot be helped asks for sudo.
@@ -113,15 +113,14 @@ impl BundleStore {
         // A checkout is built again and again, each time with what was compiled before.
         if !request.keep_cache && !components.iter().any(Component::may_change) {
             self.clean_after(&components).unwrap_or_else(|error| {
-                let text =
-                    format!("cannot remove what the build leaves in {}: {error}", self.cache().display());
+                let text = format!("cannot clean up {}: {error}", self.cache().display());
                 reporter.report(Event::Warning { text });
             });
         }
         Ok(Made { bundle, outcome: Outcome::Done, origin: Origin::Own })
     }
 
-    /// What building the bundle would take; none if it is there already.
+    /// What building the bundle would take; none if it already exists.
     pub fn forecast(&self, request: &Request) -> Result<Option<Forecast>> {
         let components = match self.components(request) {
             Err(error) => return self.foreign(request).map(|_| None).ok_or(error),
@@ -136,7 +135,7 @@ impl BundleStore {
         Ok(Some(Forecast { kubernetes: component(&components, "kubernetes").version.clone(), time, disk }))
     }
 
-    /// The bundle that is there and does, if there is one.
+    /// The bundle that exists and does, if there is one.
     fn kept(&self, request: &Request, components: &[Component], recipe: &str) -> Result<Option<Made>> {
         let version = &component(components, "kubernetes").version;
         if components.iter().any(Component::may_change) {
@@ -179,7 +178,7 @@ impl BundleStore {
         Ok(components)
     }
 
-    /// Everything that would fail later is told now.
+    /// Everything that would fail later is reported now.
     fn check_host(&self, source: &dyn Source, components: &[Component]) -> Result<()> {
         self.check_permission()?;
         self.check_means(source, components)
@@ -235,11 +234,11 @@ impl BundleStore {
         step.done(Outcome::Done);
 
         let step = start(for_images);
-        let images_folder = work.path().join("store");
-        DirBuilder::new().mode(0o700).create(&images_folder).at("make", &images_folder)?;
-        let packed = cache.work_folder()?;
-        let folders = store::Folders { rootfs: &root, store: &images_folder, work: packed.path() };
-        store::make(&images, &parts, &folders, &self.cancel, &step)?;
+        let images_directory = work.path().join("store");
+        DirBuilder::new().mode(0o700).create(&images_directory).at("make", &images_directory)?;
+        let packed = cache.work_directory()?;
+        let directories = store::Folders { rootfs: &root, store: &images_directory, work: packed.path() };
+        store::make(&images, &parts, &directories, &self.cancel, &step)?;
         step.done(Outcome::Done);
 
         let step = start(for_manifest);
@@ -248,8 +247,9 @@ impl BundleStore {
             done += bytes;
             step.progress(done, None, flotilla_core::Unit::Bytes, "");
         })?;
-        let within =
-            |folder: &str| inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(folder)));
+        let within = |directory: &str| {
+            inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(directory)))
+        };
         let on_disk = disk::allocated_bytes(work.path()).at("read", work.path())?;
         let sizes =
             Sizes { bin: within("bin/"), rootfs: within("rootfs/"), store: within("store/"), on_disk };

@@ -78,7 +78,7 @@ impl Manifest {
         let unreadable = |source| BundleError::Manifest { bundle: bundle.to_owned(), source };
         let manifest: Self = serde_json::from_slice(&text).map_err(unreadable)?;
         if manifest.format != FORMAT {
-            let reason = format!("its format is {}, this flotilla knows {FORMAT}", manifest.format);
+            let reason = format!("format {} is not supported, expected {FORMAT}", manifest.format);
             return Err(unreadable(serde::de::Error::custom(reason)));
         }
         Ok(manifest)

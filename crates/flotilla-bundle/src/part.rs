@@ -1,6 +1,6 @@
 //! Finished parts, kept in the cache: what one component contributes, made once.
 //!
-//! A part's folder is named by everything that went into it, so a change to one component makes that one anew and
+//! A part's directory is named by everything that went into it, so a change to one component makes that one again and
 //! finds all the others. Bundles are hard links of parts: keeping them costs nothing while a bundle is there.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ use crate::{hash, recipe};
 
 const RECORD: &str = "part.json";
 const FILES: &str = "files";
-/// Begins the names of folders that are not parts yet.
+/// Begins the names of directories that are not parts yet.
 const MAKING: &str = ".making-";
 
-/// The folder that holds finished parts.
+/// The directory that holds finished parts.
 #[derive(Debug, Clone)]
 pub(crate) struct PartCache {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// What one component contributes.
@@ -35,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) record: Record,
 }
 
-/// `part.json`: written last, so a folder with it is a whole part.
+/// `part.json`: written last, so a directory with it is a whole part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,
@@ -70,19 +70,19 @@ impl Part {
         inventory::compare(&self.files, &self.record.files, |_| ()).is_ok_and(|findings| findings.is_empty())
     }
 
-    fn load(folder: &Path) -> Option<Self> {
-        let text = fs::read(folder.join(RECORD)).ok()?;
+    fn load(directory: &Path) -> Option<Self> {
+        let text = fs::read(directory.join(RECORD)).ok()?;
         let record = serde_json::from_slice(&text).ok()?;
-        Some(Self { files: folder.join(FILES), record })
+        Some(Self { files: directory.join(FILES), record })
     }
 }
 
 impl PartCache {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
-    /// The components whose parts would be made: those that are not there, and those that may have changed.
+    /// The components whose parts would be made: those that do not exist, and those that may have changed.
     pub(crate) fn to_make<'a>(&self, components: &'a [Component], source: &dyn Source) -> Vec<&'a Component> {
         let mut parts = Parts::default();
         let must_make = |component: &&Component| {
@@ -90,7 +90,7 @@ impl PartCache {
             if unknown || component.may_change() {
                 return true;
             }
-            let kept = Part::load(&self.folder_of(component, source, &parts));
+            let kept = Part::load(&self.directory_of(component, source, &parts));
             let is_there = kept.is_some();
             parts.0.extend(kept.map(|part| (component.name.clone(), part)));
             !is_there
@@ -109,11 +109,11 @@ impl PartCache {
         let title = component.title();
         let step = Step::start(reporter, &component.name, &title, Some(component.expected()));
         let wrap = |error| BundleError::Component { component: title.clone(), source: Box::new(error) };
-        let folder = self.folder_of(component, source, parts);
-        let kept = Part::load(&folder).filter(|_| !component.may_change()).filter(Part::is_intact);
+        let directory = self.directory_of(component, source, parts);
+        let kept = Part::load(&directory).filter(|_| !component.may_change()).filter(Part::is_intact);
         let (part, outcome) = match kept {
             Some(part) => (part, Outcome::Kept),
-            None => (self.make(component, source, parts, &folder, &step).map_err(wrap)?, Outcome::Done),
+            None => (self.make(component, source, parts, &directory, &step).map_err(wrap)?, Outcome::Done),
         };
         step.done(outcome);
         parts.0.insert(component.name.clone(), part);
@@ -125,19 +125,19 @@ impl PartCache {
         component: &Component,
         source: &dyn Source,
         parts: &Parts,
-        folder: &Path,
+        directory: &Path,
         step: &Step<'_>,
     ) -> Result<Part> {
-        if folder.exists() {
+        if directory.exists() {
             if !component.may_change() {
-                step.warn(format!("the kept {} is damaged and is made again", component.title()));
+                step.warn(format!("the cached {} is damaged and is built again", component.title()));
             }
-            fs::remove_dir_all(folder).at("remove", folder)?;
+            fs::remove_dir_all(directory).at("remove", directory)?;
         }
-        let work = self.work_folder()?;
+        let work = self.work_directory()?;
         let (files, scratch) = (work.path().join(FILES), work.path().join("scratch"));
-        for folder in [&files, &scratch] {
-            fs::create_dir(folder).at("make", folder)?;
+        for directory in [&files, &scratch] {
+            fs::create_dir(directory).at("make", directory)?;
         }
         let at = Workplace { files: &files, scratch: &scratch };
         let provenance = source.provide(component, parts, &at, step)?;
@@ -153,39 +153,39 @@ impl PartCache {
         let text = serde_json::to_vec_pretty(&record).expect("a record is plain data");
         fs::write(work.path().join(RECORD), text).at("write", work.path())?;
         crate::durable::sync_file_system(work.path())?;
-        fs::rename(work.path(), folder).at("write", folder)?;
-        Part::load(folder).ok_or_else(|| BundleError::NotFound { which: component.title() })
+        fs::rename(work.path(), directory).at("write", directory)?;
+        Part::load(directory).ok_or_else(|| BundleError::NotFound { which: component.title() })
     }
 
-    /// A folder for what is in the making. Goes away with the guard, or with the next run's `sweep`.
-    pub(crate) fn work_folder(&self) -> Result<TempDir> {
-        fs::create_dir_all(&self.folder).at("make", &self.folder)?;
-        tempfile::Builder::new().prefix(MAKING).tempdir_in(&self.folder).at("make", &self.folder)
+    /// A directory for what is in the making. Goes away with the guard, or with the next run's `sweep`.
+    pub(crate) fn work_directory(&self) -> Result<TempDir> {
+        fs::create_dir_all(&self.directory).at("make", &self.directory)?;
+        tempfile::Builder::new().prefix(MAKING).tempdir_in(&self.directory).at("make", &self.directory)
     }
 
     /// Removes what a killed run left. Only for who holds the lock.
     pub(crate) fn sweep(&self) -> Result<()> {
-        crate::durable::remove_leftovers(&self.folder, MAKING)
+        crate::durable::remove_leftovers(&self.directory, MAKING)
     }
 
     /// The bytes of what a killed run left.
     pub(crate) fn leftover_bytes(&self) -> u64 {
-        crate::durable::leftover_bytes(&self.folder, MAKING)
+        crate::durable::leftover_bytes(&self.directory, MAKING)
     }
 
     /// Removes the parts that `is_wanted` does not want. Gives their bytes.
     pub(crate) fn retain(&self, is_wanted: impl Fn(&Record) -> bool) -> Result<u64> {
         let mut freed = 0;
-        for folder in crate::bundle_store::folders(&self.folder)? {
-            if Part::load(&folder).is_some_and(|part| is_wanted(&part.record)) {
+        for directory in crate::bundle_store::directories(&self.directory)? {
+            if Part::load(&directory).is_some_and(|part| is_wanted(&part.record)) {
                 continue;
             }
-            freed += crate::durable::remove(&folder)?;
+            freed += crate::durable::remove(&directory)?;
         }
         Ok(freed)
     }
 
-    pub(crate) fn folder_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
+    pub(crate) fn directory_of(&self, component: &Component, source: &dyn Source, parts: &Parts) -> PathBuf {
         let mut inputs = vec![source.name().to_owned(), component.name.clone(), component.version.clone()];
         inputs.extend(source.tools(component).into_iter().map(|(name, version)| format!("{name} {version}")));
         inputs.push(component.inputs());
@@ -193,7 +193,7 @@ impl PartCache {
             inputs.extend(devel_files(parts.get("userland")));
         }
         let key = hash::of_bytes(inputs.join("\n").as_bytes());
-        self.folder.join(format!("{}-{}-{}", component.name, component.version, &key[..16]))
+        self.directory.join(format!("{}-{}-{}", component.name, component.version, &key[..16]))
     }
 }
 

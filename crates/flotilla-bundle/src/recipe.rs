@@ -15,7 +15,7 @@ struct Files;
 /// One file below `bundle/`.
 #[derive(Debug, Clone)]
 pub struct RecipeFile {
-    /// Where the build wants it: the path below the folder it was asked for.
+    /// Where the build wants it: the path below the directory it was asked for.
     pub name: String,
     pub bytes: Vec<u8>,
 }
@@ -55,10 +55,10 @@ pub fn digest(files: &[RecipeFile]) -> String {
     crate::hash::hex(&hash.finalize())
 }
 
-/// Writes the files into a folder.
-pub(crate) fn write(files: &[RecipeFile], folder: &Path) -> Result<()> {
+/// Writes the files into a directory.
+pub(crate) fn write(files: &[RecipeFile], directory: &Path) -> Result<()> {
     for file in files {
-        let path = folder.join(&file.name);
+        let path = directory.join(&file.name);
         std::fs::write(&path, &file.bytes).at("write", &path)?;
     }
     Ok(())

@@ -24,8 +24,8 @@ pub(crate) const IPTABLES: [&str; 6] =
     ["iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"];
 /// What busybox offers and a node must not have: it is not a system of its own packages and logins.
 const UNWANTED: [&str; 8] = ["busybox", "init", "linuxrc", "dpkg", "dpkg-deb", "rpm", "getty", "login"];
-/// Mount points and folders that the node's programs expect.
-const FOLDERS: [(&str, u32); 13] = [
+/// Mount points and directories that the node's programs expect.
+const DIRECTORIES: [(&str, u32); 13] = [
     ("/dev", 0o755),
     ("/etc/cni/net.d", 0o755),
     ("/etc/containerd/conf.d", 0o755),
@@ -53,8 +53,8 @@ pub(crate) fn tree(parts: &Parts, pause_image: &str) -> Result<Tree> {
     let mut tree = Tree::default();
     let userland = parts.get("userland");
     tree.overlay(&userland.path("root"))?;
-    for (folder, mode) in FOLDERS {
-        tree.dir(folder, mode);
+    for (directory, mode) in DIRECTORIES {
+        tree.dir(directory, mode);
     }
     for name in ["bin", "sbin", "lib", "lib64"] {
         tree.link(name, format!("usr/{name}"));
@@ -77,7 +77,8 @@ pub(crate) fn tree(parts: &Parts, pause_image: &str) -> Result<Tree> {
     tree.link("/usr/bin/sh", "bash");
     let applets = Command::new(userland.path("root/usr/bin/busybox")).arg("--list").run()?;
     for applet in applets.text().lines().filter(|applet| !UNWANTED.contains(applet)) {
-        let taken = ["usr/bin", "usr/sbin"].iter().any(|folder| tree.contains(format!("{folder}/{applet}")));
+        let taken =
+            ["usr/bin", "usr/sbin"].iter().any(|directory| tree.contains(format!("{directory}/{applet}")));
         if !taken {
             tree.link(format!("/usr/bin/{applet}"), "busybox");
         }

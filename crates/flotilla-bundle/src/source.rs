@@ -29,7 +29,7 @@ pub enum Kind {
         how: GoComponent,
         pin: GoPin,
     },
-    /// Kubernetes as it is in a folder of the person's, not as the lock file pins it.
+    /// Kubernetes as it is in a directory of the user's, not as the lock file pins it.
     Checkout {
         how: GoComponent,
         checkout: Checkout,
@@ -44,7 +44,7 @@ pub enum Kind {
 pub enum Provenance {
     /// A Go module through the host's module proxy, checked against `sum`.
     GoModule { module: String, sum: String },
-    /// A folder on this machine (`--kubernetes-source`).
+    /// A directory on this machine (`--kubernetes-source`).
     Checkout {
         path: String,
         commit: String,
@@ -87,7 +87,7 @@ pub trait Source: Sync {
     ) -> Result<Provenance>;
 }
 
-/// Two empty folders for the making of a part.
+/// Two empty directories for the making of a part.
 #[derive(Debug, Clone, Copy)]
 pub struct Workplace<'a> {
     /// What is in it in the end is the part.

@@ -27,12 +27,12 @@ pub(crate) const DATABASES: [&str; 2] =
 /// What only a running containerd needs and makes for itself.
 const RUNTIME_ONLY: [&str; 4] =
     ["io.containerd.grpc.v1.introspection", "io.containerd.content.v1.content/ingest", "tmpmounts", "opt"];
-/// containerd ends when its standard input does: whoever holds the other end is gone, or done. The modes of its folders
-/// are part of the digest, so they must not depend on the person's umask.
+/// containerd ends when its standard input does: whoever holds the other end is gone, or done. The modes of its directories
+/// are part of the digest, so they must not depend on the user's umask.
 const SERVE: &str = "umask 022; containerd --log-level=warn & c=$!; read -r _; kill $c; wait $c";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The folders that a store is made with.
+/// The directories that a store is made with.
 #[derive(Debug)]
 pub(crate) struct Folders<'a> {
     /// Whose containerd it is.
@@ -47,15 +47,15 @@ pub(crate) struct Folders<'a> {
 pub(crate) fn make(
     images: &[Image],
     parts: &Parts,
-    folders: &Folders<'_>,
+    directories: &Folders<'_>,
     cancel: &Cancel,
     step: &Step<'_>,
 ) -> Result<()> {
-    let &Folders { rootfs, store, work } = folders;
+    let &Folders { rootfs, store, work } = directories;
     let run = work.join("run");
     let scratch = work.join("scratch");
-    for folder in [&run, &scratch] {
-        fs::create_dir(folder).at("make", folder)?;
+    for directory in [&run, &scratch] {
+        fs::create_dir(directory).at("make", directory)?;
     }
     let bind =
         |source: &Path, target: &str| Bind { source: source.into(), target: target.into(), read_only: false };
@@ -94,7 +94,7 @@ pub(crate) fn make(
 /// containerd's own client, from outside its namespaces.
 struct Client<'a> {
     ctr: PathBuf,
-    /// The folder with the socket.
+    /// The directory with the socket.
     run: &'a Path,
     cancel: &'a Cancel,
 }
@@ -102,7 +102,7 @@ struct Client<'a> {
 impl Client<'_> {
     fn ctr(&self) -> Command {
         Command::new(&self.ctr)
-            // A socket's path has 107 bytes at the most, and a state folder may be anywhere.
+            // A socket's path has 107 bytes at the most, and a state directory may be anywhere.
             .current_dir(self.run)
             .args(["--address", "/proc/self/cwd/containerd.sock"])
             // What the kubelet's runtime interface looks into.
@@ -152,7 +152,7 @@ impl Client<'_> {
     }
 }
 
-/// Replaces unpacked files by hard links to the parts they came from, so that no byte is there twice.
+/// Replaces unpacked files by hard links to the parts they came from, so that no byte exists twice.
 fn share_files(store: &Path, parts: &Parts) -> Result<()> {
     let mut known = HashMap::new();
     for part in parts.iter() {

@@ -1,4 +1,4 @@
-//! A folder in the making: the same description becomes a folder on disk or a layer of an image.
+//! A directory in the making: the same description becomes a directory on disk or a layer of an image.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use tar::{EntryType, Header};
 
 use crate::error::{At, Result};
 
-/// Paths below the root of the folder, sorted, so that parents come before what is in them.
+/// Paths below the root of the directory, sorted, so that parents come before what is in them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tree(BTreeMap<PathBuf, Node>);
 
@@ -44,14 +44,14 @@ impl Tree {
         self.insert(path.as_ref(), Node::Text { bytes: bytes.into() });
     }
 
-    /// `target` is relative to the link's folder: nothing in a bundle may lead out of it.
+    /// `target` is relative to the link's directory: nothing in a bundle may lead out of it.
     pub(crate) fn link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         let target = target.into();
         debug_assert!(target.is_relative(), "{} -> {}", path.as_ref().display(), target.display());
         self.insert(path.as_ref(), Node::Link { target });
     }
 
-    /// Everything below a folder on disk, at the same paths.
+    /// Everything below a directory on disk, at the same paths.
     pub(crate) fn overlay(&mut self, root: &Path) -> Result<()> {
         for item in walkdir::WalkDir::new(root).min_depth(1) {
             let item = item.map_err(io::Error::from).at("read", root)?;
@@ -77,7 +77,7 @@ impl Tree {
         self.0.insert(path, node);
     }
 
-    /// Makes the folder. Files become hard links where the file system allows it, so that no byte is there twice.
+    /// Makes the directory. Files become hard links where the file system allows it, so that no byte exists twice.
     pub(crate) fn write_to(&self, root: &Path) -> Result<()> {
         fs::create_dir_all(root).at("make", root)?;
         fs::set_permissions(root, PermissionsExt::from_mode(0o755)).at("make", root)?;
@@ -99,7 +99,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes the folder as the tar of an image layer: the same bytes for the same content.
+    /// Writes the directory as the tar of an image layer: the same bytes for the same content.
     pub(crate) fn write_layer(&self, out: impl Write) -> Result<()> {
         let mut tar = tar::Builder::new(out);
         for (path, node) in &self.0 {

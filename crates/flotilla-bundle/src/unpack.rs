@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{At, Result};
 
-/// A folder being filled. Links are made by [`Unpack::finish`], after everything else.
+/// A directory being filled. Links are made by [`Unpack::finish`], after everything else.
 #[derive(Debug)]
 pub(crate) struct Unpack<'a> {
     root: &'a Path,
@@ -82,7 +82,7 @@ pub(crate) fn inside(path: &Path) -> Option<PathBuf> {
     (!clean.as_os_str().is_empty()).then_some(clean)
 }
 
-/// Whether a link at `path` with this target stays below the root. The folders it is in must not be links.
+/// Whether a link at `path` with this target stays below the root. The directories it is in must not be links.
 ///
 /// It may go up only at its beginning: behind a name, which may be that of another link, `..` leads who knows where.
 pub(crate) fn link_stays_inside(path: &Path, target: &Path) -> bool {
@@ -112,7 +112,7 @@ pub(crate) fn followed(path: &Path, target: &Path) -> PathBuf {
     leads_to
 }
 
-/// An absolute link target of a root file system, as seen from the link's folder.
+/// An absolute link target of a root file system, as seen from the link's directory.
 pub(crate) fn relative_target(path: &Path, target: &Path) -> PathBuf {
     let Ok(target) = target.strip_prefix("/") else { return target.to_owned() };
     let up = path.components().count().saturating_sub(1);

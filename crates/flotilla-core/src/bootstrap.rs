@@ -81,7 +81,7 @@ pub enum Membership {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
     pub limit: Duration,
-    /// Pods that a disruption budget protects for longer than that are deleted all the same.
+    /// Pods that a disruption budget protects for longer than that are deleted anyway.
     pub force: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Member {
     pub answers: bool,
     /// It is healthy: it answers, has a leader and has raised no alarm. Only such members count for a majority.
     pub up: bool,
-    /// It is told of every write, but has no vote yet.
+    /// It is reported of every write, but has no vote yet.
     pub learner: bool,
 }
 
@@ -284,7 +284,7 @@ pub trait Bootstrapper: Etcd {
         how: Drain,
     ) -> Result<(), BootstrapError>;
 
-    /// Lets new pods come again to a node that [`Bootstrapper::drain`] has closed; what a person closed stays closed.
+    /// Lets new pods come again to a node that [`Bootstrapper::drain`] has closed; what a user closed stays closed.
     async fn uncordon(
         &self,
         cluster: &Cluster,

@@ -39,7 +39,7 @@ impl Certificate {
         !self.is_authority && self.expires.duration_since(now) < RENEWED_BEFORE
     }
 
-    /// Whether a person should know that it expires.
+    /// Whether a user should know that it expires.
     pub fn expires_soon(&self, now: Timestamp) -> bool {
         self.is_due(now) || self.is_authority && self.expires.duration_since(now) < AUTHORITY_WARNED_BEFORE
     }

@@ -1,4 +1,4 @@
-//! A cluster: what the person wants, and what was handed out to it.
+//! A cluster: what the user wants, and what was handed out to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -55,7 +55,7 @@ pub trait Machine: Send + Sync {
         None
     }
 
-    /// The folder of the host that is its `/var`, whether it is on or off; none where its disk is its own.
+    /// The directory of the host that is its `/var`, whether it is on or off; none where its disk is its own.
     fn var(&self) -> Option<PathBuf> {
         None
     }
@@ -134,14 +134,14 @@ pub enum DriverError {
 
 /// Makes, finds and removes the machines of a cluster, and the network between them.
 ///
-/// Every call is idempotent: what is there already is a success, and so is the removal of what is not.
+/// Every call is idempotent: what already exists is a success, and so is the removal of what is not.
 #[async_trait]
 pub trait Driver: Send + Sync {
     /// Looks at the host and says what it lacks, and what is well. Changes nothing.
     async fn examine(&self) -> Vec<Finding>;
 
     /// Looks at what the nodes of a cluster that are to run want of the host, and names what they cannot have: ports that
-    /// others listen on, folders that are not there. Changes nothing.
+    /// others listen on, directories that do not exist. Changes nothing.
     async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError>;
 
     /// Address ranges that are in use on the host by others than this cluster.
@@ -164,7 +164,7 @@ pub trait Driver: Send + Sync {
     /// Brings the host's routes and ports in line with the nodes of the cluster: those to nodes that are gone are removed.
     async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
 
-    /// The machines that are there, in whatever state.
+    /// The machines that exist, in whatever state.
     async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
     /// Makes the machine if it does not exist, and turns it on if it is off: with `config` inside. Gives one that is on
@@ -182,7 +182,7 @@ pub trait Driver: Send + Sync {
     /// Removes the machine with its disk.
     async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;
 
-    /// Removes everything that belongs to the name, known or not: machines, network, rules. The state folder may be
+    /// Removes everything that belongs to the name, known or not: machines, network, rules. The state directory may be
     /// damaged or gone.
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError>;
 }

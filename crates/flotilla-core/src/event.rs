@@ -1,4 +1,4 @@
-//! The event stream: everything a person or a script may be told while a command works.
+//! The event stream: everything a user or a script may be told while a command works.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub enum Event {
     /// The steps to come.
     Plan {
         steps: Vec<String>,
-        /// How long they take by the clock: steps that run side by side count once.
+        /// How long they take by the clock: steps that run in parallel count once.
         expected: Option<Duration>,
         /// How long they would take one after the other: what a step's own time is a share of.
         work: Option<Duration>,

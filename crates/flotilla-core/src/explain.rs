@@ -16,14 +16,14 @@ pub struct Code {
     pub exit_status: u8,
 }
 
-/// The name of the failure that a person asked for with Ctrl-C.
+/// The name of the failure that a user asked for with Ctrl-C.
 pub const INTERRUPTED: &str = "INTERRUPTED";
 
 /// Matched on the type once, in the crate that owns it; the binary has the one renderer.
 pub trait Explain: Error {
     fn code(&self) -> Code;
 
-    /// What the person can do about it, one sentence each.
+    /// What the user can do about it, one sentence each.
     fn hints(&self) -> Vec<String> {
         Vec::new()
     }
@@ -80,7 +80,7 @@ pub fn profile_flag(name: &ClusterName) -> String {
     if name.as_ref() == DEFAULT_CLUSTER { String::new() } else { format!(" -p {name}") }
 }
 
-/// What comes before a command that needs root, so that it has the person's state folder, kubeconfig, programs and way to
+/// What comes before a command that needs root, so that it has the user's state directory, kubeconfig, programs and way to
 /// the network. `scripts/as-root` keeps the same variables.
 pub const AS_ROOT: &str = "sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,\
                            HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy";

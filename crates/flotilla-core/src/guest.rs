@@ -51,7 +51,7 @@ impl ExecOutput {
     }
 }
 
-/// How a program meets the person who started it.
+/// How a program meets the user who started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attach {
     /// A terminal of the machine's own: window size and signals reach it.
@@ -106,7 +106,7 @@ pub trait Guest: Send + Sync {
         how: Attach,
     ) -> Result<Infallible, GuestError>;
 
-    /// Writes a file, whole or not at all; makes its folder.
+    /// Writes a file, whole or not at all; makes its directory.
     async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError>;
 
     /// Reads a file; none if there is none.
@@ -115,7 +115,7 @@ pub trait Guest: Send + Sync {
     /// Like [`Guest::write`], for files of any size: `source` is read from where it stands to its end.
     async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), GuestError>;
 
-    /// Writes a file of the machine to `target`, where that stands, and gives the file's mode. A file that is not there
+    /// Writes a file of the machine to `target`, where that stands, and gives the file's mode. A file that does not exist
     /// is an error, and so is what is no file.
     async fn copy_out(&self, path: &str, target: File) -> Result<u32, GuestError>;
 }

@@ -1,4 +1,4 @@
-//! Where the person's own clients find clusters.
+//! Where the user's own clients find clusters.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::changed::Changed;
 /// The kubeconfig could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The person's own file: no cluster fails because of it.
+    /// The user's own file: no cluster fails because of it.
     #[error("cannot change the kubeconfig")]
     Personal { source: Box<dyn std::error::Error + Send + Sync> },
     /// The file beside the cluster's state.
@@ -46,7 +46,7 @@ pub struct KubeconfigRemoval {
     pub left: Option<String>,
 }
 
-/// The person's kubeconfig: cluster, user and context of a cluster are named like it. Blocks for a moment.
+/// The user's kubeconfig: cluster, user and context of a cluster are named like it. Blocks for a moment.
 ///
 /// Only what the cluster has written is ever changed: it is known by its certificate authority. That a file cannot be read
 /// or written, or that the name is taken in it, is [`KubeconfigError::Personal`].

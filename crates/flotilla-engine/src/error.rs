@@ -14,7 +14,7 @@ use flotilla_spec::{ClusterName, NodeName, nearest};
 pub enum EngineError {
     #[error("{}", summary(.0))]
     Spec(Vec<SpecError>),
-    #[error("this host cannot do it: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
+    #[error("host check failed: {}", .0.first().map_or("", |finding| finding.text.as_str()))]
     Host(Vec<Finding>),
     #[error("you are not root")]
     NotRoot { cure: String },
@@ -26,12 +26,12 @@ pub enum EngineError {
     NotRunning { cluster: ClusterName, node: NodeName },
     #[error("cluster {0} is stopped")]
     Stopped(ClusterName),
-    #[error("{going} of {going} control planes would be deleted: cluster {cluster} would have none left")]
-    LastControlPlane { cluster: ClusterName, going: usize },
     #[error(
-        "{up} of {total} members {} up; {doing} {nodes} leaves {left}",
-        if *.up == 1 { "is" } else { "are" }
+        "cannot delete {} of cluster {cluster}",
+        if *.going == 1 { "the last control plane".to_owned() } else { format!("all {going} control planes") }
     )]
+    LastControlPlane { cluster: ClusterName, going: usize },
+    #[error("{doing} {nodes} would lose quorum: {left} of {total} members left")]
     Majority {
         cluster: ClusterName,
         up: usize,
@@ -40,7 +40,7 @@ pub enum EngineError {
         nodes: String,
         left: usize,
     },
-    #[error("etcd does not answer: how many of its members are up is not known")]
+    #[error("etcd does not answer: the number of its healthy members is unknown")]
     MajorityUnknown { cluster: ClusterName },
     #[error(
         "cluster {cluster} has lost its control plane: the disk of {} is empty, but {}",
@@ -50,7 +50,7 @@ pub enum EngineError {
         cluster: ClusterName,
         /// All its control planes.
         lost: Vec<NodeName>,
-        /// Nodes that are members still; none if only the cluster's state says that it ran.
+        /// Nodes that still are members; none if only the cluster's state says that it ran.
         members: Vec<NodeName>,
     },
     #[error(
@@ -62,7 +62,7 @@ pub enum EngineError {
     #[error("cluster {cluster} is paused")]
     Paused {
         cluster: ClusterName,
-        /// What force would do, if it is possible.
+        /// The hint about `--force`, if the command has it.
         force: Option<&'static str>,
     },
     #[error("the API of cluster {cluster} does not answer")]
@@ -73,14 +73,14 @@ pub enum EngineError {
         /// Control planes that are off.
         down: Vec<NodeName>,
     },
-    #[error("cluster {cluster} is there already, with another {what}")]
+    #[error("cluster {cluster} already exists with another {what}")]
     Different {
         cluster: ClusterName,
         what: String,
-        /// What changes it, if anything but a new cluster does.
+        /// The command that can change it, if there is one.
         change: Option<&'static str>,
     },
-    #[error("another command changes cluster {cluster}{}", held_by(.holder.as_ref()))]
+    #[error("another command is changing cluster {cluster}{}", held_by(.holder.as_ref()))]
     Busy { cluster: ClusterName, holder: Option<Holder> },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
@@ -93,7 +93,7 @@ pub enum EngineError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     #[error(
-        "{} was written by a newer flotilla: it has schema version {version}, this flotilla knows {newest} and older",
+        "{} was written by a newer flotilla: schema version {version} is not supported, the newest supported one is {newest}",
         path.display()
     )]
     Newer { cluster: ClusterName, path: PathBuf, version: u64, newest: u64 },
@@ -204,13 +204,13 @@ impl Explain for EngineError {
     fn hints(&self) -> Vec<String> {
         match self {
             error if error.is_interruption() => {
-                vec!["run the same command again to resume; `flotilla status` shows what runs".into()]
+                vec!["run the command again to resume; `flotilla status` shows what runs".into()]
             }
             Self::Spec(errors) => errors.iter().flat_map(Explain::hints).collect(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
             Self::NoCluster { name, others } if others.is_empty() => {
-                vec![format!("make it with `flotilla start{}`", profile_flag(name))]
+                vec![format!("create it with `flotilla start{}`", profile_flag(name))]
             }
             Self::NoCluster { name, others } => {
                 vec![format!("{}; choose one with -p", existing("clusters", name.as_ref(), others))]
@@ -226,7 +226,7 @@ impl Explain for EngineError {
             Self::Different { cluster, change: Some(change), .. } => vec![about(cluster, change)],
             Self::Different { cluster, .. } => {
                 let flag = profile_flag(cluster);
-                vec![format!("delete it first with `flotilla delete{flag}`, or give another name with -p")]
+                vec![format!("delete it first with `flotilla delete{flag}`, or choose another name with -p")]
             }
             Self::NoQuorum { cluster, .. } => vec![bring_back(cluster)],
             Self::Paused { cluster, force } => {
@@ -235,26 +235,26 @@ impl Explain for EngineError {
             }
             Self::ApiSilent { cluster, force } => {
                 let flag = profile_flag(cluster);
-                let look = format!("see why with `flotilla status{flag}`; `flotilla start{flag}` repairs what it can");
+                let look = format!("see why with `flotilla status{flag}`; repair it with `flotilla start{flag}`");
                 std::iter::once(look).chain(force.map(str::to_owned)).collect()
             }
             Self::LastControlPlane { cluster, .. } => {
-                vec![format!("`flotilla delete{}` removes the whole cluster", profile_flag(cluster))]
+                vec![format!("`flotilla delete{}` deletes the cluster", profile_flag(cluster))]
             }
             Self::AuthorityExpired { cluster, .. } => vec![
                 about(
                     cluster,
                     "flotilla cannot renew a certificate authority: create a new cluster under another name, restore \
-                     etcd's database of a control plane (`/var/lib/etcd/member/snap/db` below its directory) there with \
-                     `flotilla etcd snapshot restore --force FILE -p NEW`, and then remove this one with `flotilla delete`",
+                     the etcd database of a control plane (`/var/lib/etcd/member/snap/db` in its directory) there with \
+                     `flotilla etcd snapshot restore --force FILE -p NEW`, and then delete this one with `flotilla delete`",
                 ),
                 DELETE_TAKES_DISKS.into(),
             ],
             Self::ControlPlaneLost { cluster, .. } => vec![
-                "nothing was changed: if you have a backup of the node's directory, put it back and start again".into(),
+                "nothing was changed: if you have a backup of the node's directory, restore it and run `flotilla start`".into(),
                 about(
                     cluster,
-                    "otherwise everything that the API held is lost: remove the cluster with `flotilla delete`, create \
+                    "otherwise all objects of the API are lost: delete the cluster with `flotilla delete`, create \
                      it again with `flotilla start`, and restore a snapshot, if you saved one, with \
                      `flotilla etcd snapshot restore --force FILE`",
                 ),
@@ -265,17 +265,17 @@ impl Explain for EngineError {
             }
             Self::Majority { .. } => vec![FORCED.into()],
             Self::MajorityUnknown { cluster } => vec![bring_back(cluster), FORCED.into()],
-            Self::Busy { .. } => vec!["without --no-wait-lock the command waits for its turn".into()],
+            Self::Busy { .. } => vec!["without --no-wait-lock this command waits for the other one".into()],
             Self::Damaged { path, backup, .. } => repair(path, backup.as_deref()),
             Self::Newer { cluster, .. } => {
-                vec![format!("upgrade flotilla; nothing of cluster {cluster} was changed")]
+                vec![format!("upgrade flotilla; cluster {cluster} was not changed")]
             }
             Self::RangesUnknown { cluster } => vec![format!(
-                "repair cluster {cluster} (`flotilla status -p {cluster}` says what is wrong), or choose ranges that it \
-                 does not use with --subnet and --pod-subnet"
+                "repair cluster {cluster} (see `flotilla status -p {cluster}`), or choose ranges that it does not use \
+                 with --subnet and --pod-subnet"
             )],
             Self::Kubeconfig { .. } => vec![
-                "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither".into(),
+                "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` works without it".into(),
             ],
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Driver(DriverError::Guest(source)) if !unresponsive(source).is_empty() => unresponsive(source),
@@ -304,30 +304,30 @@ impl Explain for EngineError {
     }
 }
 
-/// Goes with every hint that proposes to delete a cluster of which something is left.
-const DELETE_TAKES_DISKS: &str = "deleting a cluster removes the disks of all its nodes, with volumes and images: copy what you need of them first";
+/// Follows every hint to delete a cluster that still has data.
+const DELETE_TAKES_DISKS: &str = "deleting a cluster deletes the disks of all its nodes, with volumes and images: copy what you need first";
 
-const FORCED: &str = "--force does it; without a majority of etcd's members the API does not answer";
+const FORCED: &str = "--force does it anyway; without quorum the API does not answer";
 
 /// What to do about Kubernetes that does not start, or not in time.
 fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
     match error {
         BootstrapError::TimedOut { .. } => vec![
-            "see why with `flotilla logs`; the same command again goes on from where it is".into(),
-            "on a slow machine give it more time with --wait-timeout".into(),
+            "see why with `flotilla logs`; run the command again to resume".into(),
+            "on a slow machine wait longer with --wait-timeout".into(),
         ],
         BootstrapError::Undrained { .. } => {
             vec![
-                "give its pods more time with --drain-timeout, or go on without them with --force".into(),
+                "wait longer with --drain-timeout, or continue without them with --force".into(),
             ]
         }
         BootstrapError::PodNetwork { .. } => vec![
-            "the manifest is kept as it was when the cluster was made: delete the cluster and make it anew \
-             with a better one"
+            "the cluster keeps the manifest that it was created with: delete the cluster and create it again \
+             with another manifest"
                 .into(),
         ],
         BootstrapError::Crashing { .. } => vec![
-            "its settings and feature gates must be those of its version: delete it and make it anew with others"
+            "its version may not support its settings or feature gates: delete it and create it again with others"
                 .into(),
         ],
         BootstrapError::Node { source, .. } if !unresponsive(source).is_empty() => {
@@ -336,13 +336,13 @@ fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
         BootstrapError::Node { source: GuestError::File { source, .. }, .. }
             if source.kind() == std::io::ErrorKind::StorageFull =>
         {
-            vec!["free space on the disk of the state folder, then run the command again".into()]
+            vec!["free disk space for the state directory, then run the command again".into()]
         }
         BootstrapError::Node { node, .. } => vec![format!(
-            "see why with `flotilla logs --node {node}`; the same command again tries again"
+            "see why with `flotilla logs --node {node}`; run the command again to retry"
         )],
         _ => {
-            vec!["see why with `flotilla logs`; the same command again tries again".into()]
+            vec!["see why with `flotilla logs`; run the command again to retry".into()]
         }
     }
 }
@@ -351,7 +351,7 @@ fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
 fn unresponsive(error: &GuestError) -> Vec<String> {
     match error {
         GuestError::Frozen { node, .. } => {
-            vec![format!("`flotilla start` thaws it, `flotilla node stop {node}` stops it")]
+            vec![format!("unfreeze it with `flotilla start`, or stop it with `flotilla node stop {node}`")]
         }
         GuestError::OtherVersion { node } => vec![format!(
             "restart it with `flotilla node stop {node}` and `flotilla node start {node}`, or the whole cluster with \
@@ -366,25 +366,23 @@ fn unresponsive(error: &GuestError) -> Vec<String> {
 }
 
 fn bring_back(cluster: &ClusterName) -> String {
-    format!("`flotilla start{}` brings back control planes that are down", profile_flag(cluster))
+    format!("start control planes that are down with `flotilla start{}`", profile_flag(cluster))
 }
 
-/// Nothing here may cost data: what the nodes hold is there, and what is missing is a small file.
+/// No data is lost: only the state file is damaged, the disks of the nodes are intact.
 fn repair(path: &Path, backup: Option<&Path>) -> Vec<String> {
     let folder = path.parent().unwrap_or(path).display();
-    let intact = format!("nodes that run go on, and what nodes hold is still in {folder}/nodes");
+    let intact = format!("running nodes keep running, and the nodes' data is still in {folder}/nodes");
     let cure = match backup {
-        Some(backup) => format!(
-            "put the state before the last change in its place: `cp {} {}`",
-            backup.display(),
-            path.display()
-        ),
-        None => format!("repair {} by hand, or put back a copy of it", path.display()),
+        Some(backup) => {
+            format!("restore the state before the last change: `cp {} {}`", backup.display(), path.display())
+        }
+        None => format!("repair {} by hand, or restore it from a backup", path.display()),
     };
     vec![intact, cure]
 }
 
-/// What there is instead of what was named, and which of it may have been meant.
+/// Lists what exists, and suggests the most similar name.
 fn existing<T: AsRef<str>>(what: &str, named: &str, there: &[T]) -> String {
     let there: Vec<&str> = there.iter().map(AsRef::as_ref).collect();
     let meant = nearest(named, &there).map(|meant| format!("did you mean {meant}? "));
@@ -408,7 +406,7 @@ fn names(nodes: &[NodeName]) -> String {
 fn summary(errors: &[SpecError]) -> String {
     match errors {
         [only] => only.to_string(),
-        many => format!("{} things are wrong with what was asked for", many.len()),
+        many => format!("{} errors in the request", many.len()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One process at a time, and the others know whom they wait for.
 //!
 //! The lock is the kernel's (flock(2)): it ends with its holder, however that dies, so there are no stale locks.
-//! The file's content only tells who holds it. Its holder may delete it, with the folder it is in: who then gets
+//! The file's content only tells who holds it. Its holder may delete it, with the directory it is in: who then gets
 //! the lock on a file that has no name any more notices, and tries again with the one that has it now.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
-    /// What it does, as the person who waits should read it: `flotilla bundle build`.
+    /// What it does, as the user who waits should read it: `flotilla bundle build`.
     pub what: String,
     /// Since when, RFC 3339.
     pub since: String,
@@ -45,7 +45,7 @@ pub enum LockError {
 impl FileLock {
     /// Takes the lock, waiting for it as long as it takes.
     ///
-    /// Makes the folder if need be. If somebody has the lock, `on_wait` is called once, with who that is if it can
+    /// Makes the directory if need be. If somebody has the lock, `on_wait` is called once, with who that is if it can
     /// be told, before the waiting begins.
     pub fn acquire(
         path: &Path,
@@ -88,7 +88,7 @@ impl FileLock {
             }
             let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
             let mut file = match file {
-                // The holder deleted the folder just now.
+                // The holder deleted the directory just now.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file.map_err(|source| LockError::Open { path: path.to_owned(), source })?,
             };

@@ -85,7 +85,7 @@ impl Group {
         Ok(Self { layout: layout.clone(), roots, other_roots, name: path.to_owned() })
     }
 
-    /// Makes the group anew. One left over by a killed predecessor is removed first; one in use is an error.
+    /// Makes the group again. One left over by a killed predecessor is removed first; one in use is an error.
     pub fn create(&self) -> Result<(), CgroupError> {
         self.remove()?;
         for root in &self.roots {
@@ -106,7 +106,7 @@ impl Group {
 
     /// Removes the group with all groups below it, and those above it that nobody uses any more.
     ///
-    /// Its processes must be dead. A group that is not there is a success. Tries every hierarchy, whatever
+    /// Its processes must be dead. A group that does not exist is a success. Tries every hierarchy, whatever
     /// happens in another, and gives the first error.
     pub fn remove(&self) -> Result<(), CgroupError> {
         let mut result = Ok(());
@@ -181,7 +181,7 @@ pub fn mount_all(layout: &Layout, target: &Path, read_only: bool) -> Result<(), 
     Ok(())
 }
 
-/// Makes each folder from `root` down to `name`, ready for processes.
+/// Makes each directory from `root` down to `name`, ready for processes.
 fn create_chain(root: &Path, name: &Path) -> io::Result<()> {
     let mut path = root.to_owned();
     for part in name.components() {

@@ -1,4 +1,4 @@
-//! Room on file systems and what folders take of it.
+//! Room on file systems and what directories take of it.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -18,7 +18,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Bytes that the tree at `path` occupies on disk.
 ///
 /// Counts blocks, not lengths (holes are free), each inode once (hard links are free), and follows no symbolic
-/// link. What disappears while it looks counts nothing; so does a `path` that is not there.
+/// link. What disappears while it looks counts nothing; so does a `path` that does not exist.
 pub fn allocated_bytes(path: &Path) -> io::Result<u64> {
     let mut seen = HashSet::new();
     let mut total = 0;
@@ -40,7 +40,7 @@ pub fn allocated_bytes(path: &Path) -> io::Result<u64> {
     Ok(total)
 }
 
-/// Whether we may write at `path`, or make it where it is not there yet.
+/// Whether we may write at `path`, or make it where it does not exist yet.
 ///
 /// Asks the kernel about the nearest thing that exists, so a read-only mount says no even to root.
 pub fn is_writable(path: &Path) -> bool {
@@ -68,7 +68,7 @@ pub fn nearest_existing(path: &Path) -> io::Result<&Path> {
 }
 
 fn counts(metadata: &Metadata, seen: &mut HashSet<(u64, u64)>) -> bool {
-    // Only what has several names can be met twice; folders never are.
+    // Only what has several names can be met twice; directories never are.
     metadata.is_dir() || metadata.nlink() == 1 || seen.insert((metadata.dev(), metadata.ino()))
 }
 

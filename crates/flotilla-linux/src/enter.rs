@@ -34,7 +34,7 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 /// Where programs are looked for in a machine.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How long it may take until a program that a person waits for runs: a node that swaps takes its time. What the program
+/// How long it may take until a program that a user waits for runs: a node that swaps takes its time. What the program
 /// then does takes as long as it takes.
 const CONNECT_SECONDS: u32 = 60;
 const NO_ANSWER: &[u8] =
@@ -50,11 +50,11 @@ pub struct Request {
     pub env: Vec<(String, String)>,
     /// Gives the program a terminal of the machine's own, tied to ours.
     pub terminal: bool,
-    /// A person waits, with all the time in the world, but not for a program that never begins.
+    /// A user waits, with all the time in the world, but not for a program that never begins.
     pub attached: bool,
 }
 
-/// What the stage is told.
+/// What the stage is reported.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handed {
     /// The number of the descriptor that holds PID 1 of the machine.

@@ -1,4 +1,4 @@
-//! What a process has from whoever started it, and a machine must not have: the settings of a person's shell would reach
+//! What a process has from whoever started it, and a machine must not have: the settings of a user's shell would reach
 //! every pod.
 
 use std::fs;
@@ -19,7 +19,7 @@ const UMASK: Mode = Mode::WGRP.union(Mode::WOTH);
 const UNLIMITED: [Resource; 6] =
     [Resource::Cpu, Resource::Fsize, Resource::Data, Resource::Rss, Resource::Nproc, Resource::As];
 
-/// Gives this process what a fresh one has: umask, descriptors, groups, priority, processors, limits, keys. Signals are
+/// Gives this process what a fresh one has: umask, descriptors, groups, priority, CPUs, limits, keys. Signals are
 /// those of the program it starts: [`default_signals`].
 ///
 /// Closes all descriptors but the standard streams and `keep`: for the first lines of a stage, before it has opened any.

@@ -57,11 +57,11 @@ pub struct Spec {
     pub hostname: String,
     /// The root file system; it is only read.
     pub root: PathBuf,
-    /// A folder of the machine's own: what it writes outside `/var` goes to `upper` in it.
+    /// A directory of the machine's own: what it writes outside `/var` goes to `upper` in it.
     pub folder: PathBuf,
-    /// Becomes `/var`: a folder of a real file system, since an overlay cannot hold the upper of another.
+    /// Becomes `/var`: a directory of a real file system, since an overlay cannot hold the upper of another.
     pub var: PathBuf,
-    /// Files and folders of the host to show inside.
+    /// Files and directories of the host to show inside.
     pub binds: Vec<Bind>,
     /// The same for what its owner wants inside, with all that is mounted below it. Attached last.
     pub mounts: Vec<Bind>,
@@ -222,7 +222,7 @@ fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> 
     inherited::shed(&[]);
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
     Group::new(&layout, group)?.join()?;
-    // No terminal of the person who started it is the machine's.
+    // No terminal of the user who started it is the machine's.
     setsid().map_err(|errno| started(errno.into()))?;
     // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }

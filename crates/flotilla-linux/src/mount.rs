@@ -42,7 +42,7 @@ pub enum MountError {
 /// The flags of file systems that hold no programs: `nosuid,nodev,noexec`.
 pub const DATA_ONLY: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// The flags of scratch folders: `nosuid,nodev`.
+/// The flags of scratch directories: `nosuid,nodev`.
 pub const SCRATCH: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Keeps all mounts made from now on out of other namespaces, and theirs out of this one.
@@ -63,7 +63,7 @@ pub fn filesystem(kind: &str, target: &Path, flags: MountFlags, options: &str) -
 
 /// Mounts a writable view of `lower`, which itself stays as it is, and returns where.
 ///
-/// What is written goes to a tmpfs on `scratch` and is gone with the namespace. The folder `scratch` must be
+/// What is written goes to a tmpfs on `scratch` and is gone with the namespace. The directory `scratch` must be
 /// there and stays empty for everybody else. **Changes the working directory** to it.
 pub fn ephemeral_overlay(lower: &Path, scratch: &Path) -> Result<PathBuf, MountError> {
     // Both before the tmpfs and the change of directory, so that they may be relative.
@@ -76,8 +76,8 @@ pub fn ephemeral_overlay(lower: &Path, scratch: &Path) -> Result<PathBuf, MountE
 
 /// Mounts a writable view of `lower`, which itself stays as it is, and returns where.
 ///
-/// What is written goes to `upper` in `folder` and stays there; the folders `work`, `lower` and `merged` beside it are
-/// the overlay's own. **Changes the working directory** to `folder`.
+/// What is written goes to `upper` in `directory` and stays there; the directories `work`, `lower` and `merged` beside it are
+/// the overlay's own. **Changes the working directory** to `directory`.
 pub fn lasting_overlay(lower: &Path, folder: &Path) -> Result<PathBuf, MountError> {
     overlay_of(Detached::of(lower)?, folder)
 }
@@ -88,12 +88,12 @@ fn overlay_of(lower: Detached, folder: &Path) -> Result<PathBuf, MountError> {
         target: folder.to_owned(),
         source: source.into(),
     };
-    // Short relative names: in overlay's options `:` and `,` separate, and people have such folders.
+    // Short relative names: in overlay's options `:` and `,` separate, and people have such directories.
     chdir(folder).map_err(failed)?;
     for name in ["upper", "work", "merged"] {
         make_folder(Path::new(name))?;
     }
-    // The root of the overlay shows the mode of the upper folder.
+    // The root of the overlay shows the mode of the upper directory.
     rustix::fs::chmod("upper", rustix::fs::Mode::from_raw_mode(0o755)).map_err(failed)?;
     lower.attach(Path::new("lower"), false)?;
     let merged = folder.join("merged");
@@ -106,7 +106,7 @@ fn overlay_of(lower: Detached, folder: &Path) -> Result<PathBuf, MountError> {
 pub fn pivot_into(new_root: &Path) -> Result<(), MountError> {
     let pivot = || -> rustix::io::Result<()> {
         chdir(new_root)?;
-        // With the same folder twice the old root ends up on top of the new one, so no place for it has to be
+        // With the same directory twice the old root ends up on top of the new one, so no place for it has to be
         // made in the new root (pivot_root(2), "pivot_root(".", ".")").
         pivot_root(".", ".")?;
         unmount(".", UnmountFlags::DETACH)?;
@@ -115,7 +115,7 @@ pub fn pivot_into(new_root: &Path) -> Result<(), MountError> {
     pivot().map_err(|source| MountError::Pivot { path: new_root.to_owned(), source: source.into() })
 }
 
-/// A file or folder of the host, held so that it can be attached when the host's root is out of sight.
+/// A file or directory of the host, held so that it can be attached when the host's root is out of sight.
 ///
 /// Attaching after [`pivot_into`] is the point: only then do links in the target's path lead where the program
 /// inside sees them lead. Before it, an absolute link in the new root would lead into the host's files.
@@ -145,7 +145,7 @@ impl Detached {
         Ok(Self { tree, is_folder, source: source.to_owned() })
     }
 
-    /// Attaches it at `target`, which is made if it is not there.
+    /// Attaches it at `target`, which is made if it does not exist.
     pub fn attach(self, target: &Path, read_only: bool) -> Result<(), MountError> {
         if self.is_folder {
             make_folder(target)?;
@@ -168,7 +168,7 @@ pub fn make_all_read_only(target: &Path) -> Result<(), MountError> {
     // The list has the paths as they are, without links.
     let target = fs::canonicalize(target)
         .map_err(|source| MountError::ReadOnly { target: target.to_owned(), source })?;
-    // One that is not there is hidden below another: nobody can write to it.
+    // One that does not exist is hidden below another: nobody can write to it.
     let in_reach = mount_points.iter().filter(|path| path.starts_with(&target) && path.exists());
     in_reach.map(PathBuf::as_path).try_for_each(make_read_only)
 }
@@ -186,7 +186,7 @@ fn mount_points(process: &Path) -> io::Result<Vec<PathBuf>> {
 /// Makes the mount at `target` read-only, here and not where else it is mounted.
 pub fn make_read_only(target: &Path) -> Result<(), MountError> {
     let remount = || -> rustix::io::Result<()> {
-        // A remount sets all flags anew: name those that are there, or it takes them away.
+        // A remount sets all flags again: name those that exist, or it takes them away.
         let now = statvfs(target)?.f_flag;
         let mut flags = MountFlags::BIND | MountFlags::RDONLY;
         flags.set(MountFlags::NOSUID, now.contains(StatVfsMountFlags::NOSUID));
@@ -215,7 +215,7 @@ fn make_folder(path: &Path) -> Result<(), MountError> {
     fs::create_dir_all(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })
 }
 
-/// Makes an empty file unless something is there already.
+/// Makes an empty file unless something already exists.
 fn make_file(path: &Path) -> Result<(), MountError> {
     if path.exists() {
         return Ok(());

@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! What is there already and right is left alone, what is to go and is not there is a success; [`Changed`] tells.
+//! What already exists and right is left alone, what is to go and does not exist is a success; [`Changed`] tells.
 //! Links made here carry an alias that says whose they are: one with another alias is somebody else's and is never
 //! changed.
 //!
@@ -142,7 +142,7 @@ impl Net {
     }
 }
 
-/// Takes what the kernel says about a thing that is not there for a success.
+/// Takes what the kernel says about a thing that does not exist for a success.
 fn absent_is_fine(result: io::Result<()>, absent: rustix::io::Errno) -> io::Result<Changed> {
     match result {
         Ok(()) => Ok(Changed::Yes),

@@ -1,4 +1,4 @@
-//! Packet rules, by way of the program `nft`.
+//! Packet rules, through the program `nft`.
 //!
 //! The kernel's rules are those of the calling thread's network namespace. Ours are in tables of our own, whose text
 //! [`host_table`] and [`forward_table`] write. In tables of others only single rules are put, each with a comment that
@@ -72,7 +72,7 @@ impl Nft {
         applied.map(drop).map_err(|source| NftError::Apply { source })
     }
 
-    /// Deletes a table with all in it. One that is not there is a success.
+    /// Deletes a table with all in it. One that does not exist is a success.
     pub fn delete_table(&self, family: &str, name: &str) -> Result<(), NftError> {
         self.apply(&tables::deletion(family, name))
     }

@@ -22,7 +22,7 @@ pub struct HostSize {
     pub memory: u64,
 }
 
-/// The host's processors and memory.
+/// The host's CPUs and memory.
 pub fn host_size() -> HostSize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -73,7 +73,7 @@ impl Process {
         }
     }
 
-    /// Opens or reads something in the process's folder of `/proc`. An error if the process has ended, since the folder
+    /// Opens or reads something in the process's directory of `/proc`. An error if the process has ended, since the directory
     /// may have been another's then.
     pub fn look<T>(&self, look: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let found = look(&Path::new("/proc").join(self.pid.to_string()))?;

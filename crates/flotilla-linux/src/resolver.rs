@@ -66,7 +66,7 @@ pub fn asked_by_nodes(gateway: Ipv4Addr) -> [Ipv4Addr; MAX_SERVERS] {
 }
 
 impl Upstream {
-    /// Goes by the host's files. A file that is not there counts as an empty one.
+    /// Goes by the host's files. A file that does not exist counts as an empty one.
     pub fn read() -> Result<Self, ResolverError> {
         Ok(Self::of(&read(RESOLV_CONF)?, &read(SYSTEMD_RESOLV_CONF)?))
     }

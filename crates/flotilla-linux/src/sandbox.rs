@@ -49,9 +49,9 @@ pub const EXIT_NOT_MADE: i32 = 125;
 pub struct Spec {
     /// The root file system; it is only read. Mounts below it are not seen.
     pub root: PathBuf,
-    /// An empty folder of the host, used as mount point inside; it stays empty.
+    /// An empty directory of the host, used as mount point inside; it stays empty.
     pub scratch: PathBuf,
-    /// Files and folders of the host to show inside, mounted in this order, after `/proc`, `/dev`, `/run`, `/tmp`.
+    /// Files and directories of the host to show inside, mounted in this order, after `/proc`, `/dev`, `/run`, `/tmp`.
     pub binds: Vec<Bind>,
     pub hostname: String,
     /// A control group to run in, such as `flotilla/e2e-123`, below the root of each hierarchy of the host.
@@ -59,15 +59,15 @@ pub struct Spec {
     pub cgroup: Option<String>,
     /// The program, by path or by name as found in PATH, and its arguments.
     pub argv: Vec<String>,
-    /// Its whole environment; PATH is added if it is not there.
+    /// Its whole environment; PATH is added if it does not exist.
     pub env: Vec<(String, String)>,
 }
 
-/// A file or folder of the host, shown inside.
+/// A file or directory of the host, shown inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
     pub source: PathBuf,
-    /// Where, as the program sees it; made if it is not there.
+    /// Where, as the program sees it; made if it does not exist.
     pub target: PathBuf,
     pub read_only: bool,
 }

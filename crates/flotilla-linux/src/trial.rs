@@ -1,4 +1,4 @@
-//! Whether a folder can hold machines, found out by trying.
+//! Whether a directory can hold machines, found out by trying.
 //!
 //! The names of file systems do not tell: an overlay needs things of its upper layer that NFS, eCryptfs, older ZFS and
 //! another overlay lack, each in another version or not at all.
@@ -14,7 +14,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
 
-/// Why a folder cannot hold machines.
+/// Why a directory cannot hold machines.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     #[error("nothing can be written there")]
@@ -26,14 +26,14 @@ pub enum TrialError {
     Untried { source: io::Error },
 }
 
-/// What a folder was found to be able to do, beside what it must.
+/// What a directory was found to be able to do, beside what it must.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
     /// Files can have several names. Without, every node has a copy of the images.
     pub hard_links: bool,
 }
 
-/// Tries in a folder that is there what machines need of its file system. Leaves nothing behind. Needs root.
+/// Tries in a directory that exists what machines need of its file system. Leaves nothing behind. Needs root.
 pub fn try_folder(folder: &Path) -> Result<Trial, TrialError> {
     let place = Place::make(folder).map_err(|source| TrialError::Write { source })?;
     let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(not_opened)?;
@@ -42,10 +42,10 @@ pub fn try_folder(folder: &Path) -> Result<Trial, TrialError> {
     Ok(Trial { hard_links })
 }
 
-/// How the folders to try with are called, before the number of the process that tries.
+/// How the directories to try with are called, before the number of the process that tries.
 const PREFIX: &str = ".flotilla-try-";
 
-/// A folder with layers to try with, gone when dropped.
+/// A directory with layers to try with, gone when dropped.
 struct Place(PathBuf);
 
 impl Place {
@@ -98,7 +98,7 @@ fn try_overlay(overlay: &OwnedFd, place: &Path) -> io::Result<()> {
     let mut open = Vec::new();
     for (key, folder) in layers {
         let folder = File::open(place.join(folder))?;
-        // By their numbers: in overlay's options `:` and `,` separate, and people have such folders.
+        // By their numbers: in overlay's options `:` and `,` separate, and people have such directories.
         fsconfig_set_string(overlay, key, format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         open.push(folder);
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_cannot_hold_machines_says_why() {
-        // The kernel makes no folders here, not even for root.
+        // The kernel makes no directories here, not even for root.
         let error = try_folder(Path::new("/proc/sys")).unwrap_err();
         assert!(matches!(error, TrialError::Write { .. }), "{error:?}");
     }

@@ -50,10 +50,10 @@ impl Change {
     /// Why the change is refused; none if it is possible.
     pub fn obstacle(&self) -> Option<&'static str> {
         match self {
-            Self::Replace { .. } => Some("is fixed for the lifetime of the cluster"),
+            Self::Replace { .. } => Some("fixed for the lifetime of the cluster"),
             Self::Update { field, role, .. } if FIXED.contains(field) => match role {
-                Role::ControlPlane => Some("is fixed for the lifetime of a control plane"),
-                Role::Worker => Some("is fixed for the lifetime of a node: delete it and add it again"),
+                Role::ControlPlane => Some("fixed for the lifetime of a control plane"),
+                Role::Worker => Some("fixed for the lifetime of a node: delete it and add it again"),
             },
             _ => None,
         }

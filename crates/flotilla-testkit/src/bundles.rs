@@ -38,7 +38,7 @@ const THINGS: [(&str, Thing); 10] = [
     (DATABASE, Thing::File(0o644, "not a database")),
 ];
 
-/// Puts a small but whole bundle into a state folder. Gives its digest, which is always the same.
+/// Puts a small but whole bundle into a state directory. Gives its digest, which is always the same.
 pub fn tiny(state: &Path) -> String {
     let bundle_store = state.join("bundles");
     let work = bundle_store.join("tiny");
@@ -68,7 +68,7 @@ pub fn tiny(state: &Path) -> String {
     manifest.digest
 }
 
-/// Says in a state folder that a node is made from a bundle.
+/// Says in a state directory that a node is made from a bundle.
 pub fn use_in_node(state: &Path, cluster: &str, node: &str, digest: &str) {
     let folder = state.join("clusters").join(cluster).join("nodes").join(node);
     fs::create_dir_all(&folder).expect("the folder of a node");

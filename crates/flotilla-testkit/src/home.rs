@@ -13,9 +13,9 @@ use crate::ran::{Ran, Seen};
 use crate::running::Running;
 use crate::terminal;
 
-/// A person's home with nothing in it, and the program under test. Gone when dropped.
+/// A user's home with nothing in it, and the program under test. Gone when dropped.
 ///
-/// The program sees of our environment only PATH, and is told that HOME is this folder and `FLOTILLA_HOME` one
+/// The program sees of our environment only PATH, and is reported that HOME is this directory and `FLOTILLA_HOME` one
 /// below it. All three can be set otherwise.
 #[derive(Debug)]
 pub struct Home {
@@ -62,12 +62,12 @@ impl Home {
         self.folder.path()
     }
 
-    /// The state folder. It is not there until the program, or the test, makes it.
+    /// The state directory. It does not exist until the program, or the test, makes it.
     pub fn state(&self) -> PathBuf {
         self.path().join("flotilla")
     }
 
-    /// Everything in the home, sorted, relative to it; folders end with a slash.
+    /// Everything in the home, sorted, relative to it; directories end with a slash.
     pub fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut todo = vec![self.path().to_owned()];

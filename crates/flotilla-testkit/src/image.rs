@@ -50,7 +50,7 @@ impl Image {
         self.0.file(path, 0o755, &fs::read(program).expect("a program can be read"));
     }
 
-    /// A folder of the host's with all that is in it, links as links.
+    /// A directory of the host's with all that is in it, links as links.
     pub fn folder(&mut self, path: &str, folder: &Path) {
         self.0.0.follow_symlinks(false);
         self.0.0.append_dir_all(path, folder).expect("a folder can be read");

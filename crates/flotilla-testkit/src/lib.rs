@@ -1,6 +1,6 @@
 //! What tests share.
 //!
-//! - [`Home`] runs the real program where it can harm nothing: in a folder of its own, with an environment of its
+//! - [`Home`] runs the real program where it can harm nothing: in a directory of its own, with an environment of its
 //!   own, behind pipes or on a terminal;
 //! - [`bundles`] makes bundles up, so that nothing has to be built before it can be listed, checked or removed;
 //! - [`image`] makes the image that pods run;

@@ -40,7 +40,7 @@ pub(super) async fn serves(flotilla: &Flotilla) -> Client {
 
 /// A client, once the cluster has an address and an administrator.
 ///
-/// By a file in the node, which is there before the API serves; the person's kubeconfig comes after that.
+/// By a file in the node, which is there before the API serves; the user's kubeconfig comes after that.
 pub(super) async fn client(flotilla: &Flotilla) -> Option<Client> {
     let cluster = ClusterStore::new(&flotilla.home).load(&flotilla.cluster).ok()??;
     let file = flotilla.primary().join("upper/etc/kubernetes/super-admin.conf");
@@ -138,7 +138,7 @@ pub(super) async fn pods_are_back(client: &Client, old: Containers, mut back: im
 
 /// Watches until what was looked for is seen.
 ///
-/// An API server that is just starting may refuse or break off a watch: it is begun anew, from what is there then.
+/// An API server that is just starting may refuse or break off a watch: it is begun again, from what is there then.
 async fn follow<K, T>(api: &Api<K>, what: &WatchParams, mut see: impl FnMut(K) -> Option<T>) -> T
 where
     K: Clone + Debug + DeserializeOwned,

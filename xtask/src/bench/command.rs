@@ -1,4 +1,4 @@
-//! One command of flotilla: how long it takes, what it takes of the processors, and its steps.
+//! One command of flotilla: how long it takes, what it takes of the CPUs, and its steps.
 
 use std::collections::BTreeMap;
 use std::fs;

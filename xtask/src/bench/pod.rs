@@ -1,4 +1,4 @@
-//! The pod that stands for all pods: it runs, and asks for a name until it is told.
+//! The pod that stands for all pods: it runs, and asks for a name until it is reported.
 //!
 //! It needs no image of its own, whose import would be measured too: it has the image that is in every bundle, and
 //! the node's own static busybox. When it was answered is read from its log, where each line has its time: to ask
@@ -70,7 +70,7 @@ pub(super) fn on_every_node(image: &str) -> DaemonSet {
     .expect("these are the fields of a set of pods")
 }
 
-/// When DNS first answered the pod after `since`, by its logs in the node's folder: one for each start.
+/// When DNS first answered the pod after `since`, by its logs in the node's directory: one for each start.
 pub(super) fn answered(node: &Path, since: Timestamp) -> Option<Timestamp> {
     let ours = format!("{NAMESPACE}_{NAME}_");
     let pods = fs::read_dir(node.join("var/log/pods")).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! What all rounds of commands share: the cluster they are about, how often they are done, and what is told of them.
+//! What all rounds of commands share: the cluster they are about, how often they are done, and what is reported of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Name of the cluster that is made; there must be none
     #[arg(short, long, value_name = "NAME", default_value = "bench")]
     profile: ClusterName,
-    /// The state folder, with a bundle in it [default: ~/.flotilla]
+    /// The state directory, with a bundle in it [default: ~/.flotilla]
     #[arg(long, value_name = "FOLDER", env = "FLOTILLA_HOME")]
     home: Option<PathBuf>,
 }

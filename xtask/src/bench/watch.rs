@@ -10,7 +10,7 @@ use super::command::{Flotilla, Ran};
 use super::figures::Figure;
 use super::{api, node, pod};
 
-/// What is not there by then never comes.
+/// What does not exist by then never comes.
 pub(super) const NEVER: Duration = Duration::from_mins(5);
 
 /// A command during which nothing is awaited.
@@ -39,7 +39,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Of a cluster that does not run: its control group is made anew and counts from the beginning.
+    /// Of a cluster that does not run: its control group is made again and counts from the beginning.
     pub(super) fn begin(flotilla: &'a Flotilla, part: &'static str) -> Self {
         let (began, since) = (Instant::now(), Timestamp::now());
         Self { flotilla, part, began, since, used: 0.0, seen: RefCell::default() }

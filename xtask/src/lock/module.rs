@@ -37,7 +37,7 @@ struct Replace {
     new: Target,
 }
 
-/// A module, or a folder if there is no version on the right-hand side of a replacement.
+/// A module, or a directory if there is no version on the right-hand side of a replacement.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Target {
@@ -78,7 +78,7 @@ fn replacement(Replace { old, new }: &Replace, version: &str) -> Option<String> 
         let published = version.strip_prefix("v1.")?;
         return Some(format!("{left} => {path} v0.{published}"));
     }
-    // Any other folder is a module of the same repository: the published one is required in its own version.
+    // Any other directory is a module of the same repository: the published one is required in its own version.
     Some(format!("{left} => {} {}", new.path, new.version.as_ref()?))
 }
 

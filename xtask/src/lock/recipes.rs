@@ -1,6 +1,6 @@
 //! The checksums of our own files: those in the lock file, and those of the files as they are.
 //!
-//! Files are read from the folder and not from what is compiled in: `lock` has just written some of them.
+//! Files are read from the directory and not from what is compiled in: `lock` has just written some of them.
 
 use std::fs;
 use std::path::Path;
@@ -40,14 +40,14 @@ pub(super) fn check(file: &LockFile) -> Result<()> {
     Ok(())
 }
 
-/// As [`recipe::go_module`], from the folder.
+/// As [`recipe::go_module`], from the directory.
 pub(super) fn of_go_module(bundle: &Path, name: &str, version: &str) -> Result<String> {
     let mut files = files(&bundle.join("go").join(name).join(version), usize::MAX)?;
     files.extend(shared_files(bundle, name)?);
     Ok(recipe::digest(&files))
 }
 
-/// The sources that all versions of a Go component share. Most have none, a new one has no folder yet.
+/// The sources that all versions of a Go component share. Most have none, a new one has no directory yet.
 pub(super) fn shared_files(bundle: &Path, name: &str) -> Result<Vec<RecipeFile>> {
     let folder = bundle.join("go").join(name);
     if folder.is_dir() { files(&folder, 1) } else { Ok(Vec::new()) }

@@ -40,7 +40,7 @@ impl BundleStore {
             }
             let whole = append_entry(&mut tar, &bundle.path, entry, &mut written);
             if !whole.at("pack", &bundle.path.join(&entry.path))? {
-                let findings = vec![format!("{}: its content changed", entry.path)];
+                let findings = vec![format!("{}: content differs", entry.path)];
                 return Err(BundleError::Damaged {
                     bundle: bundle.manifest.short_digest().to_owned(),
                     findings,

@@ -22,7 +22,7 @@ use crate::manifest::{self, Manifest};
 use crate::unpack::{self, Unpack};
 
 /// What a bundle has beside its manifest.
-const FOLDERS: [&str; 3] = ["bin", "rootfs", "store"];
+const DIRECTORIES: [&str; 3] = ["bin", "rootfs", "store"];
 
 type Tar<'a> = tar::Archive<zstd::Decoder<'a, io::BufReader<File>>>;
 
@@ -93,14 +93,14 @@ impl BundleStore {
             let path = entry.path().map_err(content)?.into_owned();
             let Some((name, kind)) = path.to_str().and_then(|name| awaited.remove_entry(name)) else {
                 let name = path.to_string_lossy();
-                return Err(Refusal::Content(format!("{name:?} is not in its manifest, or is there twice")));
+                return Err(Refusal::Content(format!("{name:?} is not in the manifest, or a duplicate")));
             };
             done += unpack_entry(entry, &path, kind, &written, &mut unpack)?;
             written.insert(name, kind);
             step.progress(done, Some(total), Unit::Bytes, name);
         }
         if let Some(path) = awaited.keys().min() {
-            return Err(Refusal::Content(format!("{path} is missing: it was cut off")));
+            return Err(Refusal::Content(format!("{path} is missing: the file is truncated")));
         }
         check_end(tar.into_inner())?;
         unpack.finish()?;
@@ -114,7 +114,7 @@ fn content(error: io::Error) -> Refusal {
 }
 
 fn unreadable(why: &str) -> Refusal {
-    Refusal::Content(format!("it cannot be read: {why}"))
+    Refusal::Content(format!("cannot read it: {why}"))
 }
 
 /// Nothing may follow but empty blocks; zstd's checksum, which comes last, is checked on the way.
@@ -122,7 +122,7 @@ fn check_end(rest: impl Read) -> Result<(), Refusal> {
     let mut end = Vec::new();
     rest.take(END_LIMIT).read_to_end(&mut end).map_err(content)?;
     if end.len() as u64 == END_LIMIT || end.iter().any(|byte| *byte != 0) {
-        return Err(Refusal::Content("it goes on after its end".into()));
+        return Err(Refusal::Content("data follows the end".into()));
     }
     Ok(())
 }
@@ -130,15 +130,15 @@ fn check_end(rest: impl Read) -> Result<(), Refusal> {
 fn read_manifest(entry: tar::Entry<'_, impl Read>) -> Result<Manifest, Refusal> {
     let is_manifest = entry.path().is_ok_and(|path| path == Path::new(manifest::FILE));
     if !is_manifest || entry.header().entry_type() != EntryType::Regular {
-        return Err(Refusal::Content(format!("it does not begin with {}", manifest::FILE)));
+        return Err(Refusal::Content(format!("the first entry is not {}", manifest::FILE)));
     }
     if entry.size() > MANIFEST_LIMIT {
-        return Err(Refusal::Content(format!("its manifest has {}", size(entry.size()))));
+        return Err(Refusal::Content(format!("the manifest is too large: {}", size(entry.size()))));
     }
     let mut text = Vec::new();
     entry.take(MANIFEST_LIMIT).read_to_end(&mut text).map_err(content)?;
     let manifest: Manifest = serde_json::from_slice(&text)
-        .map_err(|error| Refusal::Content(format!("its manifest cannot be read: {error}")))?;
+        .map_err(|error| Refusal::Content(format!("cannot read the manifest: {error}")))?;
     Ok(Manifest { imported: true, ..manifest })
 }
 
@@ -176,11 +176,7 @@ fn unprintable(manifest: &Manifest) -> Option<String> {
 fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result<(), Refusal> {
     let refuse = |reason: String| Err(Refusal::Content(reason));
     if manifest.format != manifest::FORMAT {
-        return refuse(format!(
-            "its format is {}, this flotilla knows {}",
-            manifest.format,
-            manifest::FORMAT
-        ));
+        return refuse(format!("format {} is not supported, expected {}", manifest.format, manifest::FORMAT));
     }
     if manifest.architecture != image::architecture() {
         return refuse(format!(
@@ -192,45 +188,46 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     let may_vary = manifest::varying_files();
     if let Some(varies) = manifest.varies.iter().find(|v| !may_vary.iter().any(|known| known.path == v.path))
     {
-        return refuse(format!("it exempts {} from its digest", varies.path));
+        return refuse(format!("the digest does not cover {}", varies.path));
     }
     if manifest.kubernetes.chars().any(|c| !c.is_ascii_graphic()) {
-        return refuse(format!("it calls its version {:?}", manifest.kubernetes));
+        return refuse(format!("invalid version {:?}", manifest.kubernetes));
     }
     if let Some(text) = unprintable(manifest) {
-        return refuse(format!("its manifest has control characters: {text:?}"));
+        return refuse(format!("the manifest contains control characters: {text:?}"));
     }
     if manifest.computed_digest() != manifest.digest {
-        return refuse("its digest is not that of the files it lists".into());
+        return refuse("the digest does not match the listed files".into());
     }
     let expected = expected.map(|digest| digest.strip_prefix("sha256:").unwrap_or(digest));
     if let Some(expected) = expected.filter(|expected| *expected != manifest.digest) {
-        return refuse(format!("its digest is {}, not {expected}", manifest.digest));
+        return refuse(format!("the digest is {}, expected {expected}", manifest.digest));
     }
-    let is_folder = |entry: &&Entry| matches!(entry.kind, Kind::Dir { .. });
-    let folders: HashSet<&str> =
-        manifest.files.iter().filter(is_folder).map(|entry| entry.path.as_str()).collect();
-    if let Some(folder) = FOLDERS.iter().find(|folder| !folders.contains(*folder)) {
-        return refuse(format!("it has no folder {folder}"));
+    let is_directory = |entry: &&Entry| matches!(entry.kind, Kind::Dir { .. });
+    let directories: HashSet<&str> =
+        manifest.files.iter().filter(is_directory).map(|entry| entry.path.as_str()).collect();
+    if let Some(directory) = DIRECTORIES.iter().find(|directory| !directories.contains(*directory)) {
+        return refuse(format!("the directory {directory} is missing"));
     }
     let mut total: u64 = 0;
     let mut seen = HashSet::new();
     for Entry { path, kind } in &manifest.files {
         let clean = unpack::inside(Path::new(path)).filter(|clean| clean.to_str() == Some(path));
-        let allowed = clean.is_some_and(|clean| FOLDERS.iter().any(|folder| clean.starts_with(folder)));
+        let allowed =
+            clean.is_some_and(|clean| DIRECTORIES.iter().any(|directory| clean.starts_with(directory)));
         if !allowed || path.contains(is_unprintable) || !seen.insert(path) {
-            return refuse(format!("it has a file at {path:?}"));
+            return refuse(format!("invalid path {path:?}"));
         }
-        // Each folder is listed: so none of them is a link, and none is there that the digest does not know.
-        if path.rsplit_once('/').is_some_and(|(parent, _)| !folders.contains(parent)) {
-            return refuse(format!("{path} is in no folder of it"));
+        // Each directory is listed: so none of them is a link, and none is there that the digest does not know.
+        if path.rsplit_once('/').is_some_and(|(parent, _)| !directories.contains(parent)) {
+            return refuse(format!("{path} is in no listed directory"));
         }
         match kind {
             Kind::Link { target } if !unpack::link_stays_inside(Path::new(path), Path::new(target)) => {
-                return refuse(format!("the link {path} leads outside, to {target:?}"));
+                return refuse(format!("the link {path} points outside the bundle: {target:?}"));
             }
             Kind::File { mode, .. } | Kind::Dir { mode } if mode & !0o1777 != 0 => {
-                return refuse(format!("{path} has the mode {mode:o}"));
+                return refuse(format!("{path} has the invalid mode {mode:o}"));
             }
             Kind::File { size, .. } => total = total.saturating_add(*size),
             _ => {}
@@ -238,7 +235,7 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
     }
     let limit = BUNDLE_LIMIT.min(compressed.saturating_mul(RATIO_LIMIT));
     if total > limit {
-        return refuse(format!("its {} would become {}", size(compressed), size(total)));
+        return refuse(format!("{} would expand to {}", size(compressed), size(total)));
     }
     Ok(())
 }
@@ -251,9 +248,9 @@ fn unpack_entry(
     written: &HashMap<&str, &Kind>,
     unpack: &mut Unpack<'_>,
 ) -> Result<u64, Refusal> {
-    let differs = || Refusal::Content(format!("{} is not what its manifest says", path.display()));
+    let differs = || Refusal::Content(format!("{} does not match the manifest", path.display()));
     let kind_of_entry = entry.header().entry_type();
-    // Whatever came with a folder or a link would be read to be skipped, however much it is.
+    // Whatever came with a directory or a link would be read to be skipped, however much it is.
     if kind_of_entry != EntryType::Regular && entry.size() != 0 {
         return Err(differs());
     }
@@ -267,7 +264,7 @@ fn unpack_entry(
             unpack.link(path.to_owned(), target);
         }
         (EntryType::Link, Kind::File { .. }, Some(target)) => {
-            // A second name only for a file that is there already and is, by the manifest, the very same.
+            // A second name only for a file that already exists and is, by the manifest, the very same.
             let first = target.to_str().and_then(|name| written.get(name));
             if first != Some(&kind) {
                 return Err(differs());

@@ -21,7 +21,7 @@ mod attacks;
 mod bombs;
 mod forgery;
 
-/// A home to import into, with an archive and somebody else's folder beside it.
+/// A home to import into, with an archive and somebody else's directory beside it.
 struct Place {
     dir: TempDir,
     bundle_store: BundleStore,
@@ -29,7 +29,7 @@ struct Place {
 
 impl Place {
     fn new(archive: &[u8]) -> Self {
-        let dir = fixture::folder();
+        let dir = fixture::directory();
         fs::create_dir(dir.path().join("outside")).unwrap();
         fs::write(dir.path().join("outside/sentinel"), "untouched").unwrap();
         let bundle_store = fixture::bundle_store(&dir.path().join("home"));
@@ -83,7 +83,7 @@ fn assert_refused(archive: &[u8], why: &str) {
 
 /// A bundle, exported: the archive's bytes and the bundle's digest.
 fn exported(content: &str) -> (Vec<u8>, String) {
-    let home = fixture::folder();
+    let home = fixture::directory();
     let bundle_store = fixture::bundle_store(home.path());
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", content);
     let file = home.path().join("out.tar.zst");
@@ -100,7 +100,7 @@ fn an_imported_bundle_is_the_one_that_was_exported() {
     if !fixture::is_root() {
         return;
     }
-    let home = fixture::folder();
+    let home = fixture::directory();
     let bundle_store = fixture::bundle_store(home.path());
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     let file = home.path().join("out.tar.zst");
@@ -149,7 +149,7 @@ fn the_expected_digest_is_insisted_on() {
         |expected: &str| place.bundle_store.import(&place.archive(), Some(expected), &Events::default());
     let other = "0".repeat(64);
     let error = import(&other).unwrap_err();
-    assert!(error.to_string().ends_with(&format!("its digest is {digest}, not {other}")), "{error}");
+    assert!(error.to_string().ends_with(&format!("the digest is {digest}, expected {other}")), "{error}");
     assert_eq!(error.code().exit_status, 18);
     place.assert_untouched();
     import(&format!("sha256:{digest}")).unwrap();
@@ -164,12 +164,12 @@ fn a_damaged_bundle_is_not_exported() {
         |file| fs::write(file, "short").unwrap(),
     ];
     for damage in damage {
-        let home = fixture::folder();
+        let home = fixture::directory();
         let bundle_store = fixture::bundle_store(home.path());
         let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
         damage(&bundle.path.join(SHARED[0]));
         let error = bundle_store.export(&bundle, &home.path().join("out"), &Events::default()).unwrap_err();
-        assert_eq!(error.details(), [format!("{}: its content changed", SHARED[0])]);
+        assert_eq!(error.details(), [format!("{}: content differs", SHARED[0])]);
         assert_eq!(fixture::names_in(home.path()), ["bundles", "bundles.lock"]);
     }
 }
@@ -200,7 +200,7 @@ fn a_cancelled_import_leaves_nothing() {
 
 #[test]
 fn a_cancelled_export_leaves_nothing() {
-    let home = fixture::folder();
+    let home = fixture::directory();
     let cancel = Cancel::new();
     let bundle_store = BundleStore::open(home.path().to_owned(), cancel.clone()).unwrap();
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
@@ -223,12 +223,12 @@ fn what_is_no_archive_is_refused() {
         noise.fill_bytes(&mut bytes);
         refusal(&bytes);
     }
-    assert_refused(&zstd::encode_all(&b"neither tar nor anything"[..], 1).unwrap(), "it cannot be read");
+    assert_refused(&zstd::encode_all(&b"neither tar nor anything"[..], 1).unwrap(), "cannot read it");
     assert_refused(&zstd::encode_all(&[0; 10_240][..], 1).unwrap(), "it is empty");
 }
 
 #[test]
-fn a_missing_archive_is_told() {
+fn a_missing_archive_is_reported() {
     if !fixture::is_root() {
         return;
     }

@@ -17,16 +17,17 @@ pub(super) struct Unfinished(NamedTempFile);
 impl Unfinished {
     /// Makes it, and removes what killed runs left of the same file.
     pub(super) fn beside(file: &Path) -> Result<Self> {
-        let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut prefix = file.file_name().unwrap_or_default().to_owned();
         prefix.push(".");
-        remove_abandoned(folder, &prefix.to_string_lossy());
+        remove_abandoned(directory, &prefix.to_string_lossy());
         loop {
             let mut builder = tempfile::Builder::new();
             builder.prefix(&prefix).suffix(SUFFIX).rand_bytes(LETTERS);
-            // As readable as any other file that a person makes.
+            // As readable as any other file that a user makes.
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let unfinished = builder.tempfile_in(folder).at("write", file)?;
+            let unfinished = builder.tempfile_in(directory).at("write", file)?;
             unfinished.as_file().lock().at("lock", file)?;
             // Before it was locked, another run may have taken it for one that was left.
             if unfinished.path().exists() {
@@ -46,8 +47,8 @@ impl Unfinished {
 }
 
 /// What nobody has locked, nobody is writing.
-fn remove_abandoned(folder: &Path, prefix: &str) {
-    let Ok(items) = fs::read_dir(folder) else { return };
+fn remove_abandoned(directory: &Path, prefix: &str) {
+    let Ok(items) = fs::read_dir(directory) else { return };
     for item in items.flatten().filter(|item| item.file_type().is_ok_and(|kind| kind.is_file())) {
         let name = item.file_name().to_string_lossy().into_owned();
         let letters =

@@ -19,10 +19,10 @@ use crate::lock::DebPin;
 const NO_HOOKS: &str = "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n\
     #clear APT::Update::Post-Invoke-Success;\n#clear DPkg::Pre-Invoke;\n#clear DPkg::Post-Invoke;\n";
 
-/// An apt of its own in a folder.
+/// An apt of its own in a directory.
 #[derive(Debug)]
 pub struct Apt {
-    folder: PathBuf,
+    directory: PathBuf,
     clients: Clients,
 }
 
@@ -38,21 +38,21 @@ pub struct Deb {
 }
 
 impl Apt {
-    pub fn new(folder: PathBuf, clients: Clients) -> Result<Self> {
+    pub fn new(directory: PathBuf, clients: Clients) -> Result<Self> {
         for part in ["lists/partial", "archives/partial", "log"] {
-            let path = folder.join(part);
+            let path = directory.join(part);
             fs::create_dir_all(&path).at("make", &path)?;
         }
         for (name, text) in [("status", ""), ("preferences", ""), ("apt.conf", NO_HOOKS)] {
-            let path = folder.join(name);
+            let path = directory.join(name);
             fs::write(&path, text).at("write", &path)?;
         }
-        Ok(Self { folder, clients })
+        Ok(Self { directory, clients })
     }
 
     /// Downloads the packages and all they depend on, in the pinned versions where apt still offers those.
     pub fn download(&self, packages: &[String], pins: &[DebPin], step: &Step<'_>) -> Result<Vec<Deb>> {
-        let preferences = self.folder.join("preferences");
+        let preferences = self.directory.join("preferences");
         fs::write(&preferences, render_preferences(pins)).at("write", &preferences)?;
         self.forget_unpinned(pins)?;
         step.progress(0, None, Unit::Packages, "reading the package lists");
@@ -80,9 +80,9 @@ impl Apt {
         self.archives()?.into_iter().map(|file| self.check(file, pins)).collect()
     }
 
-    /// The package files that are there, sorted.
+    /// The package files that exist, sorted.
     fn archives(&self) -> Result<Vec<PathBuf>> {
-        let archives = self.folder.join("archives");
+        let archives = self.directory.join("archives");
         let mut files: Vec<PathBuf> = fs::read_dir(&archives)
             .at("read", &archives)?
             .filter_map(|item| item.ok().map(|item| item.path()))
@@ -126,7 +126,7 @@ impl Apt {
     }
 
     fn apt_get<const N: usize>(&self, args: [&str; N]) -> Command {
-        let at = |name: &str| self.folder.join(name).display().to_string();
+        let at = |name: &str| self.directory.join(name).display().to_string();
         let options = [
             ("Dir::State::status", at("status")),
             ("Dir::State::extended_states", at("extended_states")),
@@ -136,14 +136,14 @@ impl Apt {
             ("Dir::Cache::srcpkgcache", String::new()),
             ("Dir::Etc::preferences", at("preferences")),
             ("Dir::Log", at("log")),
-            // Our folder is locked by us, and may be one that apt's own user cannot enter.
+            // Our directory is locked by us, and may be one that apt's own user cannot enter.
             ("Debug::NoLocking", "true".into()),
             ("APT::Sandbox::User", "root".into()),
         ];
         options
             .iter()
             .fold(
-                self.clients.command("apt-get").arg("-c").arg(self.folder.join("apt.conf")),
+                self.clients.command("apt-get").arg("-c").arg(self.directory.join("apt.conf")),
                 |apt, (name, value)| apt.arg("-o").arg(format!("{name}={value}")),
             )
             .args(args)
@@ -152,7 +152,7 @@ impl Apt {
 
     /// Removes lists and archives.
     pub fn clear(self) -> Result<()> {
-        fs::remove_dir_all(&self.folder).at("remove", &self.folder)
+        fs::remove_dir_all(&self.directory).at("remove", &self.directory)
     }
 }
 

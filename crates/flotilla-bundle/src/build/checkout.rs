@@ -1,4 +1,4 @@
-//! Kubernetes built from a checkout of the person's own (`--kubernetes-source`).
+//! Kubernetes built from a checkout of the user's own (`--kubernetes-source`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::{BundleError, Result};
 use crate::lock::GoComponent;
 use crate::source::{Component, Provenance, Workplace};
 
-/// A folder with Kubernetes in it, and what it calls itself.
+/// A directory with Kubernetes in it, and what it calls itself.
 #[derive(Debug, Clone)]
 pub struct Checkout {
     pub(crate) path: PathBuf,
@@ -31,19 +31,20 @@ impl Checkout {
         let path = path.canonicalize().map_err(|error| refused(error.to_string()))?;
         for needed in ["go.mod", "cmd/kubeadm", "staging/src/k8s.io/component-base"] {
             if !path.join(needed).exists() {
-                return Err(refused(format!("it has no {needed}")));
+                return Err(refused(format!("{needed} is missing")));
             }
         }
         let git = |args: &[&str]| -> Result<String> {
-            // The person named the folder, so it may belong to somebody else than root. Looking must not write to it.
+            // The user named the directory, so it may belong to somebody else than root. Looking must not write to it.
             let trusted = format!("safe.directory={}", path.display());
             let command = Command::new("git")
                 .args(["--no-optional-locks", "-c", &trusted, "-c", "core.fsmonitor=false"])
                 .arg("-C")
                 .arg(&path)
                 .args(args);
-            let output =
-                command.run().map_err(|error| refused(format!("git cannot tell its version: {error}")))?;
+            let output = command
+                .run()
+                .map_err(|error| refused(format!("git cannot describe its version: {error}")))?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let modified = !git(&["status", "--porcelain"])?.is_empty();
@@ -83,7 +84,7 @@ impl BuildSource {
         at: &Workplace<'_>,
         step: &Step<'_>,
     ) -> Result<Provenance> {
-        // Its go.work joins the staging folders and its vendor folder is the pin: leave both in force.
+        // Its go.work joins the staging directories and its vendor directory is the pin: leave both in force.
         let go = || self.go(&checkout.path, at).env_remove("GOWORK").env("CGO_ENABLED", "0");
         let stamp = Stamp { version: &component.version, date: &checkout.date };
         let how = GoComponent { stamp: checkout.stamps(&how.stamp), ..how.clone() };
@@ -134,17 +135,17 @@ mod tests {
     }
 
     /// Builds a checkout. Gives where it is from, and what the program says of itself.
-    fn build(folder: &Path, checkout: &Checkout) -> (Provenance, String) {
+    fn build(directory: &Path, checkout: &Checkout) -> (Provenance, String) {
         let kind = Kind::Checkout { how: how(), checkout: checkout.clone() };
         let component = Component { name: "kubernetes".into(), version: checkout.version.clone(), kind };
-        let (files, scratch) = (folder.join("files"), folder.join("scratch"));
-        for folder in [&files, &scratch] {
-            fs::create_dir_all(folder).unwrap();
+        let (files, scratch) = (directory.join("files"), directory.join("scratch"));
+        for directory in [&files, &scratch] {
+            fs::create_dir_all(directory).unwrap();
         }
         let at = Workplace { files: &files, scratch: &scratch };
         let events = Events::default();
         let step = Step::start(&events, "kubernetes", "", None);
-        let source = BuildSource::new(folder.join("cache"), Cancel::new());
+        let source = BuildSource::new(directory.join("cache"), Cancel::new());
         let from = source.build_checkout(&component, &how(), checkout, &at, &step).unwrap();
         let said = Command::new(files.join("kubeadm")).run().unwrap().stderr;
         (from, String::from_utf8_lossy(&said).trim().to_owned())
@@ -152,13 +153,13 @@ mod tests {
 
     #[test]
     fn a_checkout_is_built_under_the_name_that_its_tags_give_it() {
-        let folder = fixture::folder();
-        let checkout_folder = folder.path().join("kubernetes");
-        fixture::commit_checkout(&checkout_folder, "v1.36.3");
-        let checkout = Checkout::inspect(&checkout_folder, None).unwrap();
+        let directory = fixture::directory();
+        let checkout_directory = directory.path().join("kubernetes");
+        fixture::commit_checkout(&checkout_directory, "v1.36.3");
+        let checkout = Checkout::inspect(&checkout_directory, None).unwrap();
         assert!(checkout.version.starts_with("v1.36.3-1+"), "{}", checkout.version);
-        assert_eq!(Checkout::inspect(&checkout_folder, Some("v1.36.9")).unwrap().version, "v1.36.9");
-        let (from, said) = build(folder.path(), &checkout);
+        assert_eq!(Checkout::inspect(&checkout_directory, Some("v1.36.9")).unwrap().version, "v1.36.9");
+        let (from, said) = build(directory.path(), &checkout);
         let Provenance::Checkout { commit, modified, .. } = from else { panic!("{from:?}") };
         assert_eq!((commit, modified), (checkout.commit, false));
         assert_eq!(said, format!("{} clean", checkout.version));
@@ -166,21 +167,21 @@ mod tests {
 
     #[test]
     fn a_modified_checkout_is_recorded_as_modified_and_stays_as_it_is() {
-        let folder = fixture::folder();
-        let checkout_folder = folder.path().join("kubernetes");
-        fixture::commit_checkout(&checkout_folder, "v1.36.3");
-        let clean = Checkout::inspect(&checkout_folder, None).unwrap();
-        fs::write(checkout_folder.join("cmd/kubeadm/mine.go"), "package main\n").unwrap();
-        let index = fs::read(checkout_folder.join(".git/index")).unwrap();
-        let checkout = Checkout::inspect(&checkout_folder, None).unwrap();
+        let directory = fixture::directory();
+        let checkout_directory = directory.path().join("kubernetes");
+        fixture::commit_checkout(&checkout_directory, "v1.36.3");
+        let clean = Checkout::inspect(&checkout_directory, None).unwrap();
+        fs::write(checkout_directory.join("cmd/kubeadm/mine.go"), "package main\n").unwrap();
+        let index = fs::read(checkout_directory.join(".git/index")).unwrap();
+        let checkout = Checkout::inspect(&checkout_directory, None).unwrap();
         assert_eq!(checkout.version, format!("{}-dirty", clean.version));
-        let (from, said) = build(folder.path(), &checkout);
+        let (from, said) = build(directory.path(), &checkout);
         assert!(matches!(from, Provenance::Checkout { modified: true, .. }), "{from:?}");
         assert_eq!(said, format!("{} dirty", checkout.version));
-        // A name that was given stays, and what it was made from is recorded all the same.
-        let named = Checkout::inspect(&checkout_folder, Some("v1.36.9")).unwrap();
+        // A name that was given stays, and what it was made from is recorded anyway.
+        let named = Checkout::inspect(&checkout_directory, Some("v1.36.9")).unwrap();
         assert_eq!((named.version.as_str(), named.modified), ("v1.36.9", true));
-        assert_eq!(fs::read(checkout_folder.join(".git/index")).unwrap(), index);
+        assert_eq!(fs::read(checkout_directory.join(".git/index")).unwrap(), index);
     }
 
     #[test]
@@ -191,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_kubernetes_is_refused() {
-        let dir = fixture::folder();
+    fn a_directory_without_kubernetes_is_refused() {
+        let dir = fixture::directory();
         let error = Checkout::inspect(dir.path(), None).unwrap_err();
-        assert!(error.to_string().ends_with("is not a Kubernetes checkout: it has no go.mod"), "{error}");
+        assert!(error.to_string().ends_with("is not a Kubernetes checkout: go.mod is missing"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the compilers see of the person's environment: how to reach the network, and nothing that shapes a program.
+//! What the compilers see of the user's environment: how to reach the network, and nothing that shapes a program.
 //!
 //! A list of what may pass, not of what may not: compilers read dozens of variables, and new ones with every release.
 
@@ -35,27 +35,27 @@ const PASSED: [&str; 17] = [
 const GO_SETTINGS: [&str; 8] =
     ["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH"];
 
-/// Where `go env -w` keeps what it was told.
+/// Where `go env -w` keeps what it was reported.
 const GO_FILE: [&str; 2] = ["GOENV", "XDG_CONFIG_HOME"];
 
 impl BuildSource {
-    /// A compiler of the host that sees nothing of the person's settings but the way to the network.
+    /// A compiler of the host that sees nothing of the user's settings but the way to the network.
     pub(super) fn compiler(&self, program: &str) -> Command {
         self.command(program).inherit_only(&PASSED)
     }
 
-    /// The host's `go` itself: never another one that the person's settings make it fetch.
+    /// The host's `go` itself: never another one that the user's settings make it fetch.
     pub(super) fn plain_go(&self) -> Command {
         self.compiler("go").env("GOENV", "off").env("GOTOOLCHAIN", "local")
     }
 
     /// The host's `go` for building, with caches of our own: removing them frees all that building took.
-    pub(super) fn go(&self, folder: impl Into<PathBuf>, at: &Workplace<'_>) -> Command {
+    pub(super) fn go(&self, directory: impl Into<PathBuf>, at: &Workplace<'_>) -> Command {
         let caches = self.cache.join("go");
         self.go_settings()
             .iter()
             .fold(self.plain_go(), |go, (name, value)| go.env(name, value))
-            .current_dir(folder.into())
+            .current_dir(directory.into())
             .env("GOOS", "linux")
             .env("GOARCH", image::architecture())
             // The oldest processor of the architecture, so that a bundle runs on every machine.
@@ -67,7 +67,7 @@ impl BuildSource {
             .env("GOPATH", caches.join("path"))
             .env("GOMODCACHE", caches.join("mod"))
             .env("GOCACHE", caches.join("build"))
-            // Else root's counters of Go's use end up in the person's home.
+            // Else root's counters of Go's use end up in the user's home.
             .env("XDG_CONFIG_HOME", caches.join("config"))
             .env("TMPDIR", at.scratch)
             // The compiler's own memory: more of it saves a tenth of its time.

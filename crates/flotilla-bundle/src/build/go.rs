@@ -25,7 +25,7 @@ impl BuildSource {
         let files = recipe::go_module(&component.name, &component.version);
         check_recipe(component, &files, &pin.recipe)?;
         check_sum(component, how, pin, &files)?;
-        // Below the folder for temporary files, because Go ignores a module that is right in it.
+        // Below the directory for temporary files, because Go ignores a module that is right in it.
         let module = at.scratch.join("module");
         std::fs::create_dir(&module).at("make", &module)?;
         recipe::write(&files, &module)?;
@@ -68,7 +68,7 @@ impl Stamp<'_> {
     }
 }
 
-/// Runs `go build`, counting packages; `go` gives a fresh command in the module's folder.
+/// Runs `go build`, counting packages; `go` gives a fresh command in the module's directory.
 pub(super) fn compile(
     go: &dyn Fn() -> Command,
     how: &GoComponent,
@@ -87,7 +87,7 @@ pub(super) fn compile(
         }
     })?;
 
-    // Without a build id, which would depend on where the folders of this build are.
+    // Without a build id, which would depend on where the directories of this build are.
     let mut flags = vec!["-s -w -buildid=".to_owned()];
     flags.extend(how.stamp.iter().map(|(name, value)| format!("-X {name}={}", stamp.fill(value))));
     if how.cgo {

@@ -1,4 +1,4 @@
-//! What a part is named after, and what compilers see of the person's environment.
+//! What a part is named after, and what compilers see of the user's environment.
 
 use std::fs;
 use std::path::Path;
@@ -32,21 +32,21 @@ fn a_part_is_named_after_what_leaves_its_mark_in_it() {
     assert_eq!(names(&tools(&source, "userland")), ["arch", "flotilla-build", "packages"]);
 }
 
-/// A folder with a gcc that has this C library.
-fn compiler_with_library(folder: &Path, library: &str) -> BuildSource {
-    fs::write(folder.join("libc.a"), library).unwrap();
+/// A directory with a gcc that has this C library.
+fn compiler_with_library(directory: &Path, library: &str) -> BuildSource {
+    fs::write(directory.join("libc.a"), library).unwrap();
     let answer =
-        format!("case $1 in *=libc.a) echo {}/libc.a;; *=*) echo ${{1#*=}};; esac", folder.display());
-    fs::write(folder.join("gcc"), format!("#!/bin/sh\n{answer}\n")).unwrap();
-    fixture::set_mode(&folder.join("gcc"), 0o755);
-    let path = format!("{}:/usr/bin:/bin", folder.display());
+        format!("case $1 in *=libc.a) echo {}/libc.a;; *=*) echo ${{1#*=}};; esac", directory.display());
+    fs::write(directory.join("gcc"), format!("#!/bin/sh\n{answer}\n")).unwrap();
+    fixture::set_mode(&directory.join("gcc"), 0o755);
+    let path = format!("{}:/usr/bin:/bin", directory.display());
     let clients = Clients { cancel: Cancel::new(), env: vec![("PATH".into(), path)] };
-    BuildSource::with_clients(folder.join("cache"), clients)
+    BuildSource::with_clients(directory.join("cache"), clients)
 }
 
 #[test]
 fn another_c_library_makes_another_runc_and_pause() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let library = |content: &str, component: &str| {
         tools(&compiler_with_library(dir.path(), content), component)["libc"].clone()
     };
@@ -60,7 +60,7 @@ fn another_c_library_makes_another_runc_and_pause() {
 #[test]
 #[ignore = "run by the next test, in an environment of its own"]
 fn print_what_a_compiler_sees() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let source = BuildSource::new(dir.path().to_owned(), Cancel::new());
     let at = Workplace { files: dir.path(), scratch: dir.path() };
     for name in source.compiler("env").run().unwrap().text().lines() {
@@ -73,7 +73,7 @@ fn print_what_a_compiler_sees() {
 
 #[test]
 fn nothing_of_a_persons_settings_reaches_a_compiler_but_the_way_to_the_network() {
-    let home = fixture::folder();
+    let home = fixture::directory();
     let settings = home.path().join(".config/go");
     fs::create_dir_all(&settings).unwrap();
     let file = "GOPROXY=file:///my/proxy\nGOPRIVATE=my.example.com\nGOAMD64=v3\nGOFLAGS=-tags=mine\n";

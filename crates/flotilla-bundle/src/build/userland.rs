@@ -18,12 +18,12 @@ use crate::platform::Platform;
 use crate::source::{DebianPackage, Provenance, Workplace};
 use crate::unpack::{self, Unpack};
 
-/// Folders of packages that no program reads.
+/// Directories of packages that no program reads.
 const SKIPPED: [&str; 3] = ["usr/share/man/", "usr/share/locale/", "usr/share/perl/"];
-/// Where each package has a folder, or a link to that of another one, with its copyright file.
+/// Where each package has a directory, or a link to that of another one, with its copyright file.
 const DOCUMENTATION: &str = "usr/share/doc";
 const COPYRIGHT: &str = "copyright";
-/// Folders of a root that is not merged; in the node they are links into `/usr`.
+/// Directories of a root that is not merged; in the node they are links into `/usr`.
 const UNMERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// How many packages a warning names.
 const NAMED: usize = 5;
@@ -102,20 +102,20 @@ fn unpinned_warning(unpinned: &[&DebianPackage], locked: bool, platform: &Platfo
     if count > NAMED {
         names.push(format!("{} more", count - NAMED));
     }
-    Some(format!("apt offers other versions than the lock file has: {}", names.join(", ")))
+    Some(format!("apt offers other versions than the lock file: {}", names.join(", ")))
 }
 
 /// The terms of a package go where its programs go.
 fn copy_copyright(root: &Path, package: &str, into: &Path) -> Result<()> {
     let path = Path::new(DOCUMENTATION).join(package).join(COPYRIGHT);
     let missing = || BundleError::NoSuchFile { path: format!("/{}", path.display()) };
-    // The folder may be a link to that of another package, but not to one of the host.
+    // The directory may be a link to that of another package, but not to one of the host.
     let source = root.join(&path).canonicalize().map_err(|_| missing())?;
     if !source.starts_with(root.canonicalize().at("read", root)?) {
         return Err(missing());
     }
     let target = into.join(&path);
-    let parent = target.parent().expect("the target has a folder");
+    let parent = target.parent().expect("the target has a directory");
     fs::create_dir_all(parent).at("make", parent)?;
     fs::copy(&source, &target).map(drop).at("copy", &source)
 }
@@ -172,20 +172,20 @@ fn unpack_one(tar: &mut dyn Read, unpack: &mut Unpack<'_>, mut own: impl FnMut(P
 
 fn is_skipped(path: &Path, kind: EntryType) -> bool {
     // From Debian 13 on, a package has the links themselves.
-    if kind == EntryType::Symlink && UNMERGED.iter().any(|folder| path == Path::new(folder)) {
+    if kind == EntryType::Symlink && UNMERGED.iter().any(|directory| path == Path::new(directory)) {
         return true;
     }
     let Ok(documentation) = path.strip_prefix(DOCUMENTATION) else {
         return SKIPPED.iter().any(|skipped| path.starts_with(skipped));
     };
-    let links_folder = kind == EntryType::Symlink && documentation.components().count() == 1;
+    let links_directory = kind == EntryType::Symlink && documentation.components().count() == 1;
     let is_copyright = documentation.components().count() == 2 && documentation.ends_with(COPYRIGHT);
-    !links_folder && !is_copyright
+    !links_directory && !is_copyright
 }
 
 /// Older packages still have their files in `/bin`, `/sbin` and `/lib`.
 fn merged(path: &Path) -> PathBuf {
-    let is_unmerged = UNMERGED.iter().any(|folder| path.starts_with(folder));
+    let is_unmerged = UNMERGED.iter().any(|directory| path.starts_with(directory));
     if is_unmerged { Path::new("usr").join(path) } else { path.to_owned() }
 }
 
@@ -220,9 +220,9 @@ fn choose(userland: &Userland, root: &Path) -> Result<BTreeSet<PathBuf>> {
 
 /// One file that holds every certificate authority, as the package's own script would make it.
 fn write_certificates(root: &Path, target: &Path) -> Result<()> {
-    let folder = root.join(CERTIFICATES);
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
-        .at("read", &folder)?
+    let directory = root.join(CERTIFICATES);
+    let mut files: Vec<PathBuf> = fs::read_dir(&directory)
+        .at("read", &directory)?
         .filter_map(|item| item.ok().map(|item| item.path()))
         .collect();
     files.sort();
@@ -230,14 +230,14 @@ fn write_certificates(root: &Path, target: &Path) -> Result<()> {
     for file in files {
         all.extend(fs::read(&file).at("read", &file)?);
     }
-    let parent = target.parent().expect("the target has a folder");
+    let parent = target.parent().expect("the target has a directory");
     fs::create_dir_all(parent).at("make", parent)?;
     fs::write(target, all).at("write", target)
 }
 
 fn copy(root: &Path, path: &Path, target: &Path) -> Result<()> {
     let source = root.join(path);
-    let parent = target.parent().expect("the target has a folder");
+    let parent = target.parent().expect("the target has a directory");
     fs::create_dir_all(parent).at("make", parent)?;
     if source.is_symlink() {
         let leads_to = fs::read_link(&source).at("read", &source)?;

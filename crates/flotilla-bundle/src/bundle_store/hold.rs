@@ -1,4 +1,4 @@
-//! Keeping a bundle while nodes are made from it: until a node's folder names it, nothing else says that it is used.
+//! Keeping a bundle while nodes are made from it: until a node's directory names it, nothing else says that it is used.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -10,7 +10,7 @@ use crate::error::{At, BundleError, Result};
 /// A bundle that nobody removes while this lives.
 #[derive(Debug)]
 pub struct Hold {
-    _folder: File,
+    _directory: File,
 }
 
 impl BundleStore {
@@ -18,21 +18,21 @@ impl BundleStore {
     pub fn hold(&self, digest: &str) -> Result<Hold> {
         let path = self.bundles().join(digest);
         let gone = || BundleError::NotFound { which: digest.to_owned() };
-        let folder = match File::open(&path) {
+        let directory = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(gone()),
-            folder => folder.at("open", &path)?,
+            directory => directory.at("open", &path)?,
         };
-        folder.lock_shared().at("lock", &path)?;
+        directory.lock_shared().at("lock", &path)?;
         // While we waited for the lock, its holder may have removed the bundle.
-        if path.exists() { Ok(Hold { _folder: folder }) } else { Err(gone()) }
+        if path.exists() { Ok(Hold { _directory: directory }) } else { Err(gone()) }
     }
 }
 
 /// The right to remove a bundle; none while somebody holds it.
 pub(super) fn alone(path: &Path) -> Result<Option<File>> {
-    let folder = File::open(path).at("open", path)?;
-    match folder.try_lock() {
-        Ok(()) => Ok(Some(folder)),
+    let directory = File::open(path).at("open", path)?;
+    match directory.try_lock() {
+        Ok(()) => Ok(Some(directory)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error).at("lock", path),
     }

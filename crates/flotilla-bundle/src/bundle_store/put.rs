@@ -15,7 +15,7 @@ use crate::inventory::{self, Entry, Kind};
 use crate::manifest::{self, Manifest};
 
 impl BundleStore {
-    /// Gives a finished folder its name, in one step. A bundle with that content stays if it is whole; else its damaged
+    /// Gives a finished directory its name, in one step. A bundle with that content stays if it is whole; else its damaged
     /// files are replaced, one by one, because nodes may be running from the others.
     pub(crate) fn put_on_shelf(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
         let path = self.bundles().join(&manifest.digest);
@@ -44,8 +44,8 @@ impl BundleStore {
         Ok(Bundle { path, manifest })
     }
 
-    fn write_manifest(&self, folder: &Path, manifest: &Manifest) -> Result<()> {
-        let file = folder.join(manifest::FILE);
+    fn write_manifest(&self, directory: &Path, manifest: &Manifest) -> Result<()> {
+        let file = directory.join(manifest::FILE);
         let text = serde_json::to_vec(manifest).expect("a manifest is plain data");
         durable::write(&file, &text, &self.bundles(), UNFINISHED)?;
         fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).at("set the mode of", &file)
@@ -60,15 +60,15 @@ fn repair(bundle: &Path, work: &Path, files: &[Entry]) -> Result<()> {
             continue;
         }
         let (from, to) = (work.join(&entry.path), bundle.join(&entry.path));
-        let is_folder = |path: &Path| path.is_dir() && !path.is_symlink();
+        let is_directory = |path: &Path| path.is_dir() && !path.is_symlink();
         if let Kind::Dir { mode } = entry.kind {
-            if !is_folder(&to) {
+            if !is_directory(&to) {
                 durable::remove(&to)?;
                 fs::create_dir(&to).at("make", &to)?;
             }
             fs::set_permissions(&to, PermissionsExt::from_mode(mode)).at("set the mode of", &to)?;
         } else {
-            if is_folder(&to) {
+            if is_directory(&to) {
                 durable::remove(&to)?;
             }
             fs::rename(&from, &to).at("write", &to)?;
@@ -84,7 +84,7 @@ fn remove_strangers(bundle: &Path, files: &[Entry]) -> Result<()> {
     let mut walk = WalkDir::new(bundle).min_depth(1).into_iter();
     while let Some(item) = walk.next() {
         let item = item.map_err(io::Error::from).at("read", bundle)?;
-        let path = item.path().strip_prefix(bundle).expect("a path below the folder that is walked");
+        let path = item.path().strip_prefix(bundle).expect("a path below the directory that is walked");
         if !known.contains(path) {
             if item.file_type().is_dir() {
                 walk.skip_current_dir();

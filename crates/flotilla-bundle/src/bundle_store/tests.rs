@@ -10,7 +10,7 @@ use super::*;
 use crate::fixture::{self, Events, put_bundle};
 
 fn home() -> (TempDir, BundleStore) {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     (dir, bundle_store)
 }
@@ -60,7 +60,7 @@ fn the_list_has_the_newest_first_and_skips_what_is_unfinished() {
 }
 
 #[test]
-fn an_unreadable_manifest_is_told_and_hides_no_other() {
+fn an_unreadable_manifest_is_reported_and_hides_no_other() {
     let (_dir, bundle_store) = home();
     let good = put_bundle(&bundle_store, "v1.37.1", "a");
     put_unreadable(&bundle_store, "aaaa1", "{ not json");
@@ -78,7 +78,7 @@ fn an_unreadable_manifest_is_told_and_hides_no_other() {
     let error = &listing.unreadable[2].1;
     assert_eq!(error.code().name, "BUNDLE_DAMAGED");
     let source = std::error::Error::source(error).unwrap().to_string();
-    assert_eq!(source, "its format is 2, this flotilla knows 1");
+    assert_eq!(source, "format 2 is not supported, expected 1");
     assert_eq!(bundle_store.find("v1.37.1").unwrap().manifest.digest, good.manifest.digest);
 }
 
@@ -192,7 +192,7 @@ fn an_ambiguous_prefix_removes_nothing_also_when_one_cannot_be_read() {
 }
 
 #[test]
-fn a_bundle_whose_manifest_has_another_digest_than_its_folder_can_be_removed() {
+fn a_bundle_whose_manifest_has_another_digest_than_its_directory_can_be_removed() {
     let (_dir, bundle_store) = home();
     let bundle = put_bundle(&bundle_store, "v1.37.1", "a");
     let changed = Manifest { digest: "0123456789".into(), ..bundle.manifest.clone() };
@@ -234,14 +234,14 @@ fn a_bundle_is_not_removed_while_nodes_are_made_from_it() {
     let held = [bundle_store.hold(digest).unwrap(), bundle_store.hold(digest).unwrap()];
     let error = bundle_store.remove("v1.37.1", &Events::default()).unwrap_err();
     assert_eq!(error.code().exit_status, 11);
-    assert_eq!(error.to_string(), format!("{digest} is used by a command that is making nodes"));
+    assert_eq!(error.to_string(), format!("{digest} is used by a command that creates nodes"));
     drop(held);
     bundle_store.remove("v1.37.1", &Events::default()).unwrap();
     assert_eq!(bundle_store.hold(digest).unwrap_err().to_string(), format!("no bundle for {digest}"));
 }
 
 #[test]
-fn whoever_may_enter_the_state_folder_may_list_bundles() {
+fn whoever_may_enter_the_state_directory_may_list_bundles() {
     let (_dir, bundle_store) = home();
     let bundle = put_bundle(&bundle_store, "v1.37.1", "the kubelet");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -262,7 +262,7 @@ fn whoever_may_enter_the_state_folder_may_list_bundles() {
     }
 }
 
-/// What is found after a change of a bundle's folder.
+/// What is found after a change of a bundle's directory.
 fn findings_after(change: impl FnOnce(&Path)) -> Vec<String> {
     let (_dir, bundle_store) = home();
     let bundle = put_bundle(&bundle_store, "v1.37.1", "the kubelet");
@@ -281,7 +281,7 @@ fn one_flipped_byte_is_found_under_all_names_of_the_file() {
         bytes[4] ^= 1;
         fs::write(&file, bytes).unwrap();
     });
-    assert_eq!(findings, fixture::SHARED.map(|name| format!("{name}: its content changed")));
+    assert_eq!(findings, fixture::SHARED.map(|name| format!("{name}: content differs")));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn missing_added_and_changed_files_are_all_named() {
     let expected = [
         "bin/kubectl: missing".into(),
         "rootfs/etc/hosts: mode 600 instead of 644".into(),
-        format!("{}: its content changed", fixture::DATABASE),
+        format!("{}: content differs", fixture::DATABASE),
         "beside: not part of the bundle".into(),
         "rootfs/added: not part of the bundle".into(),
     ];
@@ -311,15 +311,15 @@ fn a_changed_list_of_files_is_found() {
         fs::remove_file(bundle.join("bin/kubectl")).unwrap();
         fs::write(bundle.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
     });
-    assert_eq!(findings, ["manifest.json: the digest is not that of the files it lists"]);
+    assert_eq!(findings, ["manifest.json: the digest does not match the listed files"]);
 }
 
 #[test]
-fn a_home_that_cannot_be_is_told() {
+fn a_home_that_cannot_be_is_reported() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let file = dir.path().join("file");
     fs::write(&file, "in the way").unwrap();
     for home in [file.clone(), file.join("below")] {

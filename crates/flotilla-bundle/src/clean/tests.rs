@@ -16,7 +16,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let dir = fixture::folder();
+        let dir = fixture::directory();
         let bundle_store = fixture::bundle_store(dir.path());
         let lab = Self { dir, bundle_store };
         for file in [
@@ -47,9 +47,9 @@ impl Lab {
     }
 
     fn put_part(&self, component: &Component, compiler: &str) {
-        let folder = format!("parts/{}-{}-{compiler}", component.name, component.version);
+        let directory = format!("parts/{}-{}-{compiler}", component.name, component.version);
         let tools = BTreeMap::from([("compiler".to_owned(), compiler.to_owned())]);
-        fixture::put_part(&self.bundle_store.cache().join(folder), component, tools);
+        fixture::put_part(&self.bundle_store.cache().join(directory), component, tools);
     }
 
     /// Puts a bundle on the bundle store that was made of the new parts.
@@ -115,6 +115,6 @@ fn cleaning_where_nothing_was_ever_built_is_no_error() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     assert_eq!(fixture::bundle_store(dir.path()).clean(&Events::default()).unwrap(), 0);
 }

@@ -13,7 +13,7 @@ use crate::lock::Pause;
 use crate::manifest::Manifest;
 use crate::source::{Provenance, Workplace};
 
-/// A source that lacks what it is told to.
+/// A source that lacks what it is reported to.
 #[derive(Default)]
 struct Lacking(Vec<Missing>);
 
@@ -47,8 +47,8 @@ fn versions_are_taken_with_and_without_their_letter() {
 }
 
 #[test]
-fn an_unknown_version_is_told_before_anything_is_made() {
-    let dir = fixture::folder();
+fn an_unknown_version_is_reported_before_anything_is_made() {
+    let dir = fixture::directory();
     let home = dir.path().join("home");
     let bundle_store = fixture::bundle_store(&home);
     for version in ["1.2.3", "v1.2.3", "latest", ""] {
@@ -62,8 +62,8 @@ fn an_unknown_version_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn a_folder_without_kubernetes_is_told_before_anything_is_made() {
-    let dir = fixture::folder();
+fn a_directory_without_kubernetes_is_reported_before_anything_is_made() {
+    let dir = fixture::directory();
     let home = dir.path().join("home");
     let request = Request { kubernetes_source: Some(dir.path().to_owned()), ..Request::default() };
     let error = fixture::bundle_store(&home).ensure(&request, &Events::default()).unwrap_err();
@@ -73,7 +73,7 @@ fn a_folder_without_kubernetes_is_told_before_anything_is_made() {
 
 #[test]
 fn a_bundle_made_from_the_same_is_kept_and_nothing_is_changed() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "a");
     let components = bundle_store.components(&Request::default()).unwrap();
@@ -105,26 +105,26 @@ fn the_recipe_depends_on_every_component() {
 }
 
 #[test]
-fn all_that_the_host_lacks_is_told_at_once() {
+fn all_that_the_host_lacks_is_reported_at_once() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let lacks = |what: &str| Missing { what: what.into(), cure: format!("install {what}") };
     let source = Lacking(vec![lacks("go"), lacks("gcc")]);
     let error = fixture::bundle_store(dir.path()).check_host(&source, &[pause()]).unwrap_err();
-    assert_eq!(error.to_string(), "the source 'build' cannot be used here: go; gcc");
+    assert_eq!(error.to_string(), "source 'build' cannot be used on this host: go; gcc");
     assert_eq!(error.code().exit_status, 39);
     assert_eq!(error.hints()[..2], ["install go", "install gcc"]);
     assert!(error.hints()[2].contains("flotilla bundle import"));
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_told_with_both_numbers() {
+fn a_disk_that_is_too_small_is_reported_with_both_numbers() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let source = Lacking::default();
     // No disk has room for so many.
@@ -144,9 +144,9 @@ fn a_kept_part_needs_no_room() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
-    let part = bundle_store.part_cache().folder_of(&pause(), &Lacking::default(), &Parts::default());
+    let part = bundle_store.part_cache().directory_of(&pause(), &Lacking::default(), &Parts::default());
     fixture::put_part(&part, &pause(), BTreeMap::new());
     let checked = bundle_store.check_host(&Lacking::default(), &vec![pause(); 50_000]);
     // Whatever is free here: it is not the room for fifty thousand parts that is asked for.
@@ -162,7 +162,7 @@ fn what_a_killed_run_left_counts_as_free() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let free = disk::free_bytes(dir.path()).unwrap();
     let components =
@@ -173,16 +173,16 @@ fn what_a_killed_run_left_counts_as_free() {
 
     let leftovers = || bundle_store.part_cache().leftover_bytes() + bundle_store.leftover_bytes();
     assert_eq!(leftovers(), 0);
-    for folder in ["cache/parts/.making-dead", "bundles/.unfinished-dead"] {
-        fs::create_dir_all(dir.path().join(folder)).unwrap();
-        fs::write(dir.path().join(folder).join("half"), vec![1; 100_000]).unwrap();
+    for directory in ["cache/parts/.making-dead", "bundles/.unfinished-dead"] {
+        fs::create_dir_all(dir.path().join(directory)).unwrap();
+        fs::write(dir.path().join(directory).join("half"), vec![1; 100_000]).unwrap();
     }
     assert!(leftovers() >= 200_000);
 }
 
 #[test]
 fn the_forecast_counts_what_is_not_there() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let request = Request::default();
     let all = bundle_store.forecast(&request).unwrap().unwrap();
@@ -194,7 +194,7 @@ fn the_forecast_counts_what_is_not_there() {
 
     let source = BuildSource::new(bundle_store.cache(), bundle_store.cancel.clone());
     let kubernetes = component(&components, "kubernetes");
-    let part = bundle_store.part_cache().folder_of(kubernetes, &source, &Parts::default());
+    let part = bundle_store.part_cache().directory_of(kubernetes, &source, &Parts::default());
     fixture::put_part(&part, kubernetes, source.tools(kubernetes));
     let rest = bundle_store.forecast(&request).unwrap().unwrap();
     assert_eq!(rest.time + kubernetes.expected(), all.time);
@@ -206,9 +206,9 @@ fn the_forecast_counts_what_is_not_there() {
     assert_eq!(bundle_store.forecast(&unknown).unwrap_err().code().exit_status, 14);
 }
 
-/// The bundle that is taken, of one that is there with the right recipe.
+/// The bundle that is taken, of one that exists with the right recipe.
 fn taken(imported: bool, source: SourceChoice) -> Option<Origin> {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "kubelet");
     let components = bundle_store.components(&Request::default()).unwrap();
@@ -228,8 +228,8 @@ fn an_import_is_not_taken_for_a_build_whatever_it_says() {
 }
 
 #[test]
-fn a_bundle_of_a_version_that_cannot_be_built_here_is_told_as_foreign() {
-    let dir = fixture::folder();
+fn a_bundle_of_a_version_that_cannot_be_built_here_is_reported_as_foreign() {
+    let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     fixture::put_bundle(&bundle_store, "v1.30.0", "kubelet");
     let request = Request { kubernetes: Some("1.30.0".into()), ..Request::default() };
@@ -239,7 +239,7 @@ fn a_bundle_of_a_version_that_cannot_be_built_here_is_told_as_foreign() {
 
 #[test]
 fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let checkout = dir.path().join("kubernetes");
     fixture::commit_checkout(&checkout, "v1.36.3");
     let bundle_store = fixture::bundle_store(&dir.path().join("home"));
@@ -253,17 +253,17 @@ fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
     };
     let pinned = Request { kubernetes: Some("v1.36.4".into()), ..Request::default() };
     assert_eq!(names(&components), names(&bundle_store.components(&pinned).unwrap()));
-    // One of that name may be of another state of the folder.
+    // One of that name may be of another state of the directory.
     fixture::put_bundle(&bundle_store, version, "kubelet");
     assert!(bundle_store.kept(&request, &components, "recipe").unwrap().is_none());
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_told_before_what_is_missing() {
+fn a_home_that_cannot_be_written_is_reported_before_what_is_missing() {
     if !fixture::is_root() {
         return;
     }
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let error =

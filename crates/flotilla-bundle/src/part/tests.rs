@@ -62,18 +62,18 @@ fn component(recipe: &str) -> Component {
 }
 
 struct Lab {
-    folder: TempDir,
+    directory: TempDir,
     source: Fake,
     events: Events,
 }
 
 impl Lab {
     fn new() -> Self {
-        Self { folder: fixture::folder(), source: Fake::default(), events: Events::default() }
+        Self { directory: fixture::directory(), source: Fake::default(), events: Events::default() }
     }
 
     fn cache(&self) -> PartCache {
-        PartCache::new(self.folder.path().join("parts"))
+        PartCache::new(self.directory.path().join("parts"))
     }
 
     fn ensure(&self, recipe: &str) -> Result<Parts> {
@@ -88,7 +88,7 @@ impl Lab {
 
     /// Names in the cache.
     fn names(&self) -> Vec<String> {
-        let items = fs::read_dir(self.folder.path().join("parts")).unwrap().flatten();
+        let items = fs::read_dir(self.directory.path().join("parts")).unwrap().flatten();
         items.map(|item| item.file_name().to_string_lossy().into_owned()).collect()
     }
 }
@@ -167,11 +167,11 @@ fn a_failed_part_leaves_nothing_and_the_next_try_makes_it() {
 fn what_a_killed_run_left_is_swept_and_nothing_else() {
     let lab = Lab::new();
     lab.ensure("a").unwrap();
-    fs::create_dir_all(lab.folder.path().join("parts/.making-dead/scratch")).unwrap();
+    fs::create_dir_all(lab.directory.path().join("parts/.making-dead/scratch")).unwrap();
     lab.cache().sweep().unwrap();
     assert_eq!(lab.names().len(), 1);
     assert!(lab.names()[0].starts_with("pause-1.0-"));
-    PartCache::new(lab.folder.path().join("not there")).sweep().unwrap();
+    PartCache::new(lab.directory.path().join("not there")).sweep().unwrap();
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn whatever_is_wrong_with_a_kept_part_it_is_made_again() {
     for damage in damage {
         let lab = Lab::new();
         lab.ensure("a").unwrap();
-        damage(&lab.folder.path().join("parts").join(&lab.names()[0]));
+        damage(&lab.directory.path().join("parts").join(&lab.names()[0]));
         lab.ensure("a").unwrap();
         assert!(lab.warned());
         lab.ensure("a").unwrap();

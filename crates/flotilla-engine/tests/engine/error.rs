@@ -127,12 +127,12 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     let lines: Vec<_> = failures().iter().map(line).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     14 MK_USAGE: "big" is not a size
-    23 RSRC_INSUFFICIENT_REQ_MEMORY: node demo wants 2048 MiB of memory, the host has 1024 MiB
-    29 RSRC_INSUFFICIENT_CORES: node demo wants 9 CPUs, the host has 2
-    26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1024 MiB, it needs 2048 MiB
+    23 RSRC_INSUFFICIENT_REQ_MEMORY: node demo has 2048 MiB of memory, more than the host's 1024 MiB
+    29 RSRC_INSUFFICIENT_CORES: node demo has 9 CPUs, more than the host's 2
+    26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1024 MiB, but needs 2048 MiB
     18 MK_CONFIG: the cluster has no control plane
-    14 MK_USAGE: 5 things are wrong with what was asked for
-    36 HOST_NO_OVERLAY: this host cannot do it: no overlay
+    14 MK_USAGE: 5 errors in the request
+    36 HOST_NO_OVERLAY: host check failed: no overlay
     37 HOST_PERMISSION: you are not root
     85 GUEST_NO_CLUSTER: there is no cluster flotilla
     85 GUEST_NO_CLUSTER: there is no cluster demo
@@ -143,19 +143,19 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     83 GUEST_NOT_RUNNING: etcd of cluster demo has no quorum while demo is off
     89 GUEST_PAUSED: cluster demo is paused
     89 GUEST_API_SILENT: the API of cluster demo does not answer
-    81 GUEST_LAST_CONTROL_PLANE: 1 of 1 control planes would be deleted: cluster demo would have none left
-    81 GUEST_MAJORITY: 2 of 3 members are up; stopping demo-m02 leaves 1
-    81 GUEST_MAJORITY: 1 of 1 members is up; stopping demo-m02 leaves 0
-    81 GUEST_MAJORITY: etcd does not answer: how many of its members are up is not known
-    11 MK_CONFLICT: cluster demo is there already, with another subnet
-    11 MK_CONFLICT: cluster demo is there already, with another number of nodes
-    11 CLUSTER_BUSY: another command changes cluster demo
-    11 CLUSTER_BUSY: another command changes cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
+    81 GUEST_LAST_CONTROL_PLANE: cannot delete the last control plane of cluster demo
+    81 GUEST_MAJORITY: stopping demo-m02 would lose quorum: 1 of 3 members left
+    81 GUEST_MAJORITY: stopping demo-m02 would lose quorum: 0 of 1 members left
+    81 GUEST_MAJORITY: etcd does not answer: the number of its healthy members is unknown
+    11 MK_CONFLICT: cluster demo already exists with another subnet
+    11 MK_CONFLICT: cluster demo already exists with another number of nodes
+    11 CLUSTER_BUSY: another command is changing cluster demo
+    11 CLUSTER_BUSY: another command is changing cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
     30 HOST_IO: cannot write /a/file
     26 RSRC_DISK_FULL: cannot write /a/file
     37 HOST_PERMISSION: cannot write /a/file
     38 HOST_STATE_DAMAGED: cannot read the state of cluster demo: /home/clusters/demo/state.json is damaged
-    38 HOST_STATE_NEWER: /home/clusters/demo/state.json was written by a newer flotilla: it has schema version 3, this flotilla knows 2 and older
+    38 HOST_STATE_NEWER: /home/clusters/demo/state.json was written by a newer flotilla: schema version 3 is not supported, the newest supported one is 2
     38 HOST_STATE_DAMAGED: the address ranges of cluster demo are unknown: its state cannot be read
     30 HOST_IO: cannot open the lock file /a/lock
     70 IF_NETWORK: cannot make the network
@@ -177,50 +177,50 @@ fn what_can_be_done_about_it_is_hinted() {
         error.hints().into_iter().map(move |hint| format!("{name}: {hint}"))
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
-    MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    RSRC_INSUFFICIENT_REQ_MEMORY: give it `max`, or at most 16 times what the host has: 16384m
+    MK_USAGE: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    RSRC_INSUFFICIENT_REQ_MEMORY: give it `max`, or at most 16 times the host's memory: 16384m
     RSRC_INSUFFICIENT_CORES: give it at most 2, or `max`
     RSRC_INSUFFICIENT_STORAGE: give it at least 2048m
-    MK_USAGE: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    MK_USAGE: give it `max`, or at most 16 times what the host has: 16384m
+    MK_USAGE: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    MK_USAGE: give it `max`, or at most 16 times the host's memory: 16384m
     MK_USAGE: give it at most 2, or `max`
     MK_USAGE: give it at least 2048m
     HOST_NO_OVERLAY: cure for HOST_NO_OVERLAY
     HOST_NO_OVERLAY: cure for HOST_B
     HOST_PERMISSION: use sudo
-    GUEST_NO_CLUSTER: make it with `flotilla start`
-    GUEST_NO_CLUSTER: make it with `flotilla start -p demo`
+    GUEST_NO_CLUSTER: create it with `flotilla start`
+    GUEST_NO_CLUSTER: create it with `flotilla start -p demo`
     GUEST_NO_CLUSTER: did you mean demo? existing clusters: big, demo; choose one with -p
     GUEST_NODE_NOT_FOUND: existing nodes: demo
     GUEST_NOT_RUNNING: start it with `flotilla node start demo-m02 -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`
-    GUEST_NOT_RUNNING: `flotilla start -p demo` brings back control planes that are down
+    GUEST_NOT_RUNNING: start control planes that are down with `flotilla start -p demo`
     GUEST_PAUSED: unpause it first with `flotilla unpause -p demo`
-    GUEST_API_SILENT: see why with `flotilla status -p demo`; `flotilla start -p demo` repairs what it can
+    GUEST_API_SILENT: see why with `flotilla status -p demo`; repair it with `flotilla start -p demo`
     GUEST_API_SILENT: --force does it
-    GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` removes the whole cluster
-    GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
-    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
-    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
-    GUEST_MAJORITY: `flotilla start -p demo` brings back control planes that are down
-    GUEST_MAJORITY: --force does it; without a majority of etcd's members the API does not answer
-    MK_CONFLICT: delete it first with `flotilla delete -p demo`, or give another name with -p
+    GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` deletes the cluster
+    GUEST_MAJORITY: start control planes that are down with `flotilla start -p demo`
+    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
+    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
+    GUEST_MAJORITY: start control planes that are down with `flotilla start -p demo`
+    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
+    MK_CONFLICT: delete it first with `flotilla delete -p demo`, or choose another name with -p
     MK_CONFLICT: `flotilla node add -p demo` changes it
-    CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
-    CLUSTER_BUSY: without --no-wait-lock the command waits for its turn
-    HOST_STATE_DAMAGED: nodes that run go on, and what nodes hold is still in /home/clusters/demo/nodes
-    HOST_STATE_DAMAGED: repair /home/clusters/demo/state.json by hand, or put back a copy of it
-    HOST_STATE_NEWER: upgrade flotilla; nothing of cluster demo was changed
-    HOST_STATE_DAMAGED: repair cluster demo (`flotilla status -p demo` says what is wrong), or choose ranges that it does not use with --subnet and --pod-subnet
+    CLUSTER_BUSY: without --no-wait-lock this command waits for the other one
+    CLUSTER_BUSY: without --no-wait-lock this command waits for the other one
+    HOST_STATE_DAMAGED: running nodes keep running, and the nodes' data is still in /home/clusters/demo/nodes
+    HOST_STATE_DAMAGED: repair /home/clusters/demo/state.json by hand, or restore it from a backup
+    HOST_STATE_NEWER: upgrade flotilla; cluster demo was not changed
+    HOST_STATE_DAMAGED: repair cluster demo (see `flotilla status -p demo`), or choose ranges that it does not use with --subnet and --pod-subnet
     IF_NETWORK: look
-    GUEST_START: see why with `flotilla logs --node demo`; the same command again tries again
-    GUEST_START: see why with `flotilla logs`; the same command again tries again
-    GUEST_START_TIMEOUT: see why with `flotilla logs`; the same command again goes on from where it is
-    GUEST_START_TIMEOUT: on a slow machine give it more time with --wait-timeout
-    GUEST_NODE_DRAIN: give its pods more time with --drain-timeout, or go on without them with --force
-    GUEST_START: its settings and feature gates must be those of its version: delete it and make it anew with others
-    GUEST_START: the manifest is kept as it was when the cluster was made: delete the cluster and make it anew with a better one
-    HOST_KUBECONFIG: repair the file, or set KUBECONFIG to another one; `flotilla kubectl` needs neither
+    GUEST_START: see why with `flotilla logs --node demo`; run the command again to retry
+    GUEST_START: see why with `flotilla logs`; run the command again to retry
+    GUEST_START_TIMEOUT: see why with `flotilla logs`; run the command again to resume
+    GUEST_START_TIMEOUT: on a slow machine wait longer with --wait-timeout
+    GUEST_NODE_DRAIN: wait longer with --drain-timeout, or continue without them with --force
+    GUEST_START: its version may not support its settings or feature gates: delete it and create it again with others
+    GUEST_START: the cluster keeps the manifest that it was created with: delete the cluster and create it again with another manifest
+    HOST_KUBECONFIG: repair the file, or set KUBECONFIG to another one; `flotilla kubectl` works without it
     ");
 }
 
@@ -232,9 +232,9 @@ fn what_belongs_to_a_failure_is_told_line_by_line() {
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
     MK_USAGE: "big" is not a size
-    MK_USAGE: node demo wants 2048 MiB of memory, the host has 1024 MiB
-    MK_USAGE: node demo wants 9 CPUs, the host has 2
-    MK_USAGE: node demo has a disk of 1024 MiB, it needs 2048 MiB
+    MK_USAGE: node demo has 2048 MiB of memory, more than the host's 1024 MiB
+    MK_USAGE: node demo has 9 CPUs, more than the host's 2
+    MK_USAGE: node demo has a disk of 1024 MiB, but needs 2048 MiB
     MK_USAGE: the cluster has no control plane
     HOST_NO_OVERLAY: no overlay
     HOST_NO_OVERLAY: no b
@@ -283,11 +283,11 @@ fn a_node_that_does_not_answer_is_named_with_what_to_type() {
         let Code { name, exit_status } = error.code();
         format!("{exit_status} {name}: {error}\n  {}", error.hints().join("; "))
     });
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(told.join("\n"), @"
     89 GUEST_FROZEN: node demo-m02 is frozen: `true` was not tried
-      `flotilla start` thaws it, `flotilla node stop demo-m02` stops it
+      unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`
     89 GUEST_FROZEN: cannot look in node demo-m02
-      `flotilla start` thaws it, `flotilla node stop demo-m02` stops it
+      unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`
     82 GUEST_TIMEOUT: node demo-m02 does not answer: `true` took longer than 10 s
       see why with `flotilla logs --node demo-m02`, or restart it with `flotilla node stop demo-m02` and `flotilla node start demo-m02`
     82 GUEST_TIMEOUT: cannot look in node demo-m02

@@ -15,7 +15,7 @@ impl Group {
         self.paths_everywhere().any(|path| is_frozen(&path))
     }
 
-    /// Thaws the group and every group below it. One that is not there is a success.
+    /// Thaws the group and every group below it. One that does not exist is a success.
     pub fn thaw(&self) -> Result<(), CgroupError> {
         self.thaw_by(thaw_tree)
     }

@@ -30,7 +30,7 @@ const DECISIVE: [&str; 2] = ["memory", "cpu"];
 /// The control groups of a host.
 ///
 /// The hierarchies that are not used for new groups are kept as well: a node may have been started when the mounts were
-/// others, and has to be found all the same.
+/// others, and has to be found anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layout {
     /// None are mounted.
@@ -110,7 +110,7 @@ impl Layout {
 }
 
 impl Hierarchy {
-    /// The folder it has in `/sys/fs/cgroup`: programs look there for the names the host uses.
+    /// The directory it has in `/sys/fs/cgroup`: programs look there for the names the host uses.
     pub(super) fn folder(&self) -> &Path {
         self.mount_point.file_name().map_or(Path::new("cgroup"), Path::new)
     }

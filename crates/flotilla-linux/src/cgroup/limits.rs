@@ -32,7 +32,7 @@ impl Group {
 }
 
 impl Group {
-    /// The numbers of the processors that its processes may use; they need not begin with 0.
+    /// The numbers of the CPUs that its processes may use; they need not begin with 0.
     pub fn processors(&self) -> Vec<u32> {
         let read = |path: PathBuf| fs::read_to_string(path).ok().map(|text| parse_list(text.trim()));
         let files = ["cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus"];

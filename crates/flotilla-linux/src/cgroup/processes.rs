@@ -81,7 +81,7 @@ impl Group {
                 let path = self.paths().next().unwrap_or_default();
                 return Err(CgroupError::Alive { path, processes: described(&processes) });
             }
-            // Again each time: somebody may freeze a group meanwhile. What cannot be thawed is told as alive.
+            // Again each time: somebody may freeze a group meanwhile. What cannot be thawed is reported as alive.
             let _ = self.thaw();
             for path in self.paths_everywhere() {
                 // v2 kills a whole tree at once, also what forks just now. v1 and older kernels have no such file.

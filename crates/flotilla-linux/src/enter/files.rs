@@ -42,7 +42,7 @@ impl Files {
         Ok(Self { root })
     }
 
-    /// A whole file; none if it is not there. What is no file, or larger than any that is read whole, is an error: a
+    /// A whole file; none if it does not exist. What is no file, or larger than any that is read whole, is an error: a
     /// machine must neither block us nor fill our memory.
     pub fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let (file, _) = match self.open(path) {
@@ -162,7 +162,7 @@ impl Files {
         written
     }
 
-    /// Opens a folder, which is made with all above it if it is not there.
+    /// Opens a directory, which is made with all above it if it does not exist.
     fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat2(&self.root, path, flags, Mode::empty(), INSIDE) {
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(copy_out("/").unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(copy_out("/none").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(copy_out("/fifo").is_err());
-        // A folder cannot be read as a file is.
+        // A directory cannot be read as a file is.
         let folder = File::open(dir.path()).unwrap();
         assert!(
             files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel, &Progress::default()).is_err()

@@ -1,4 +1,4 @@
-//! A terminal in the machine, tied to the one the person sits at.
+//! A terminal in the machine, tied to the one the user sits at.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -67,7 +67,7 @@ fn start(mut command: Command, slave: OwnedFd) -> io::Result<std::process::Child
     command.spawn()
 }
 
-/// The person's side.
+/// The user's side.
 struct Person<'a> {
     keys: BorrowedFd<'a>,
     screen: &'a mut dyn Write,
@@ -120,7 +120,7 @@ fn pass_on<T>(
             let _ = woken.read(&mut buffer)?;
             copy_size(master);
             if let Some(status) = ended()? {
-                // What runs on in the background keeps the terminal open; the person wants their own back.
+                // What runs on in the background keeps the terminal open; the user wants their own back.
                 return Ok(status);
             }
         }

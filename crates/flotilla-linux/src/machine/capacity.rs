@@ -14,7 +14,7 @@ use crate::mount::Detached;
 /// What a machine has; nothing means all the host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// The numbers of the host's processors that it sees. The kubelet confines pods to these.
+    /// The numbers of the host's CPUs that it sees. The kubelet confines pods to these.
     pub cpus: Option<Vec<u32>>,
     /// Bytes.
     pub memory: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) fn show(capacity: &Capacity) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// One memory node that holds these processors: where cadvisor looks for both.
+/// One memory node that holds these CPUs: where cadvisor looks for both.
 fn show_topology(capacity: &Capacity) -> Result<(), MachineError> {
     let system = Path::new("/sys/devices/system/node");
     if !system.exists() {
@@ -88,7 +88,7 @@ fn total_kilobytes(meminfo: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-/// `0,2,3` as the kernel writes lists of processors; it also writes ranges, and reads both.
+/// `0,2,3` as the kernel writes lists of CPUs; it also writes ranges, and reads both.
 fn list(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

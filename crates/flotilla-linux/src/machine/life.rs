@@ -1,4 +1,4 @@
-//! The proof that a machine runs: a lock on a file in its folder, which its PID 1 holds as long as it lives.
+//! The proof that a machine runs: a lock on a file in its directory, which its PID 1 holds as long as it lives.
 //!
 //! Control groups say the same, but only as long as the host's mounts are what they were when the machine was started. The
 //! lock is on the very disk that two machines must not share, and the kernel tells who holds it (fcntl(2), `F_GETLK`).
@@ -20,7 +20,7 @@ const FILE: &str = "alive";
 /// How long a predecessor that is ending may still hold the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the machine of a folder runs.
+/// Whether the machine of a directory runs.
 #[derive(Debug, Clone)]
 pub enum Life {
     /// No.
@@ -35,7 +35,7 @@ pub enum Life {
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "closing it gives the lock back")] File);
 
-/// Takes the lock of a machine's folder, for its PID 1. An error if another machine runs on it.
+/// Takes the lock of a machine's directory, for its PID 1. An error if another machine runs on it.
 pub fn hold(folder: &Path) -> Result<Held, MachineError> {
     let path = folder.join(FILE);
     let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
@@ -49,7 +49,7 @@ pub fn hold(folder: &Path) -> Result<Held, MachineError> {
     }
 }
 
-/// Whether a machine runs on this folder, and which process is its PID 1. One that was booted before there was such a lock
+/// Whether a machine runs on this directory, and which process is its PID 1. One that was booted before there was such a lock
 /// is not seen.
 pub fn of(folder: &Path) -> io::Result<Life> {
     // To read only: on a disk that the kernel has made read-only machines may still run.

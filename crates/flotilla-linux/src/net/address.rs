@@ -31,7 +31,7 @@ impl Net {
         }
     }
 
-    /// Takes an address from a link. A link that is not there has none.
+    /// Takes an address from a link. A link that does not exist has none.
     pub fn remove_address(&self, link: &str, address: Ipv4Net) -> Result<Changed, NetError> {
         let failed = |source| NetError::RemoveAddress { link: link.to_owned(), address, source };
         let Some(found) = self.find_link(link)? else { return Ok(Changed::No) };

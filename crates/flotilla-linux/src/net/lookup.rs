@@ -95,7 +95,7 @@ fn priority_of(rule: &RuleMessage) -> u32 {
 }
 
 /// The table that a rule leads to; none if the rule is for special packets only: of one source, one link, one user, one
-/// protocol, with a mark, or to one range. A range that is led to the main table counts: so a person puts a cluster before
+/// protocol, with a mark, or to one range. A range that is led to the main table counts: so a user puts a cluster before
 /// a VPN, as `start` proposes it.
 fn table_of_rule(rule: &RuleMessage) -> Option<u32> {
     let inverted = rule.header.flags.contains(RuleFlags::Invert);

@@ -1,4 +1,4 @@
-//! Many routes by one link, at a cost that does not grow with the routes that are there already.
+//! Many routes by one link, at a cost that does not grow with the routes that exist already.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

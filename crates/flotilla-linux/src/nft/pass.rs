@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::listing::{Chain, Listing};
 
-/// The chain of Docker's that is there for rules of others: it is gone through first and never flushed.
+/// The chain of Docker's that exists for rules of others: it is gone through first and never flushed.
 const DOCKER_USER: &str = "DOCKER-USER";
 
 /// The port of name servers.
@@ -80,7 +80,7 @@ impl Pass<'_> {
 }
 
 /// Whether a rule is like those of [`Pass::wanted`], maybe written by iptables. Rules that accept something else of the
-/// bridge are a person's own.
+/// bridge are a user's own.
 pub(super) fn lets_pass(expressions: &[Value], bridge: &str) -> bool {
     let Some((end, conditions)) = expressions.split_last() else { return false };
     let (mut of_bridge, mut commented, mut port_unknown) = (false, false, false);

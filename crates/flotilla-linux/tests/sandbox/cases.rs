@@ -151,7 +151,7 @@ fn links_in_a_bind_target_lead_to_the_sandbox_not_to_the_host() {
         fs::create_dir(folder).unwrap();
     }
     fs::write(source.join("it"), "is here").unwrap();
-    // Seen from the host, the link leads to a folder of the host.
+    // Seen from the host, the link leads to a directory of the host.
     std::os::unix::fs::symlink(&host_folder, root.join("link")).unwrap();
     let mut fixture = Fixture::new("");
     fixture.spec.root = root;
@@ -165,11 +165,11 @@ fn links_in_a_bind_target_lead_to_the_sandbox_not_to_the_host() {
         fixture.spec.binds.push(Bind { source: "/lib64".into(), target: "/lib64".into(), read_only: true });
     }
     fixture.spec.argv = vec!["/bin/cat".into(), host_folder.join("below/it").to_str().unwrap().into()];
-    // The target folder is missing inside: making it follows the link inside the sandbox, where it dangles.
+    // The target directory is missing inside: making it follows the link inside the sandbox, where it dangles.
     let error = fixture.run().unwrap_err();
     assert!(error.tail()[0].starts_with("sandbox: cannot make the mount point /link/below: "), "{error:?}");
     assert_eq!(fs::read_dir(&host_folder).unwrap().count(), 0, "nothing was made on the host");
-    // With the folder there, inside, it works.
+    // With the directory there, inside, it works.
     fs::create_dir_all(fixture.spec.root.join(host_folder.strip_prefix("/").unwrap())).unwrap();
     assert_eq!(fixture.run().unwrap(), "is here");
     assert_eq!(fs::read_dir(&host_folder).unwrap().count(), 0);

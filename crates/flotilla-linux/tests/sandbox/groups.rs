@@ -30,7 +30,7 @@ fn a_frozen_group_is_thawed_and_killed() {
     for path in &paths {
         fs::write(path.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
     }
-    // The group above as well, as a person may do it: the one below cannot be thawed alone.
+    // The group above as well, as a user may do it: the one below cannot be thawed alone.
     let parent = Group::new(&Layout::of_host().unwrap(), &name).unwrap();
     for path in support::groups_of(&name).iter().chain(&paths) {
         support::freeze(path);

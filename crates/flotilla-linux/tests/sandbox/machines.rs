@@ -90,7 +90,7 @@ fn init() -> ExitCode {
     }
 }
 
-/// What says how a process was started, by its folder in `/proc`. That of the host, in the machine as well.
+/// What says how a process was started, by its directory in `/proc`. That of the host, in the machine as well.
 fn show(process: &str) -> String {
     format!(
         "grep -E '^(Umask|SigBlk|SigIgn|Cpus_allowed_list|Groups):' {process}/status; \
@@ -167,7 +167,7 @@ fn a_frozen_machine_holds_nobody_up() {
     support::wait_until("it is frozen", || machine.group.is_frozen());
     let error = machine.command("echo in").run_within(Duration::from_secs(1)).unwrap_err();
     assert!(matches!(error, CommandError::TimedOut { .. }), "{error:?}");
-    // A person who waits is told, by the stage itself.
+    // A user who waits is reported, by the stage itself.
     let request = Request {
         group: machine.group_name.clone(),
         argv: vec!["true".to_owned()],

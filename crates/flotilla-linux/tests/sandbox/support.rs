@@ -67,7 +67,7 @@ impl Fixture {
         }
     }
 
-    /// Its folders in the host's control groups.
+    /// Its directories in the host's control groups.
     pub(crate) fn groups(&self) -> Vec<PathBuf> {
         groups_of(&format!("flotilla/{}", self.marker))
     }
@@ -95,7 +95,7 @@ impl Fixture {
     }
 }
 
-/// The folders of a group that are there.
+/// The directories of a group that exist.
 pub(crate) fn groups_of(name: &str) -> Vec<PathBuf> {
     let roots: Vec<PathBuf> = match Layout::of_host().unwrap() {
         Layout::None => Vec::new(),

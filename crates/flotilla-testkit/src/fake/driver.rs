@@ -15,7 +15,7 @@ use ipnet::Ipv4Net;
 
 use super::{Answer, Calls, FakeMachine};
 
-/// The driver of machines that are not there.
+/// The driver of machines that do not exist.
 #[derive(Debug, Default)]
 pub struct FakeDriver {
     calls: Calls,

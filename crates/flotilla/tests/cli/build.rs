@@ -11,7 +11,7 @@ fn an_unknown_version_names_those_that_are_known() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v9.9.9: the lock file has v1.37.1, v1.36.4, v1.35.8
     ");
     assert!(home.files().is_empty());
 }
@@ -26,7 +26,7 @@ fn an_unknown_version_for_scripts_is_one_event() {
     assert_snapshot!(ran, @r#"
     status: 14
     ----- stdout -----
-    {"data":{"advice":"","exitcode":"14","message":"no bundle for Kubernetes v9.9.9 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"","exitcode":"14","message":"cannot build a bundle for Kubernetes v9.9.9: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
     assert!(home.files().is_empty());
@@ -42,11 +42,11 @@ fn everything_that_is_missing_is_told_at_once() {
     status: 39
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_NO_SOURCE]: the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH
+    error[BUNDLE_NO_SOURCE]: source 'build' cannot be used on this host: `go` is not in the PATH; `gcc` is not in the PATH; `apt-get` is not in the PATH; `dpkg-deb` is not in the PATH
     hint: install Go: https://go.dev/dl
     hint: install a C compiler: apt-get install gcc libc6-dev
     hint: build on Debian, Ubuntu or another host with apt
-    hint: or import a bundle made elsewhere: flotilla bundle export, flotilla bundle import
+    hint: or import a bundle from another machine: flotilla bundle export, flotilla bundle import
     ");
     assert!(home.files().is_empty());
 }
@@ -60,7 +60,7 @@ fn everything_that_is_missing_is_told_to_scripts() {
     assert_snapshot!(home.run(["bundle", "build", "-o", "json"]), @r#"
     status: 39
     ----- stdout -----
-    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle made elsewhere: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"the source 'build' cannot be used here: there is no `go` in the PATH; there is no `gcc` in the PATH; there is no `apt-get` in the PATH; there is no `dpkg-deb` in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle from another machine: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"source 'build' cannot be used on this host: `go` is not in the PATH; `gcc` is not in the PATH; `apt-get` is not in the PATH; `dpkg-deb` is not in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }
@@ -76,7 +76,7 @@ fn a_state_folder_that_cannot_be_made_is_told_first() {
     ----- stdout -----
     ----- stderr -----
     error[HOST_PERMISSION]: cannot write to [HOME]/file/flotilla
-    hint: set FLOTILLA_HOME to a folder that you may write to
+    hint: set FLOTILLA_HOME to a writable directory
     ");
     assert_eq!(home.files(), ["file"]);
 }
@@ -89,7 +89,7 @@ fn a_folder_without_kubernetes_is_no_checkout() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_BAD_CHECKOUT]: . is not a Kubernetes checkout: it has no go.mod
+    error[BUNDLE_BAD_CHECKOUT]: . is not a Kubernetes checkout: go.mod is missing
     ");
     assert_snapshot!(of("/not/there"), @"
     status: 14

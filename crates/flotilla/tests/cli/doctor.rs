@@ -128,7 +128,7 @@ fn what_start_refuses_doctor_has_told() {
     let no_tools = home().with_env("PATH", "/nowhere");
     let read_only = home().with_env("FLOTILLA_HOME", "/proc/sys/flotilla");
     for (home, check, why) in [
-        (no_tools, "BUNDLE_NO_SOURCE", "there is no `go` in the PATH"),
+        (no_tools, "BUNDLE_NO_SOURCE", "`go` is not in the PATH"),
         (read_only, "HOST_READ_ONLY_HOME", "nothing can be written to /proc/sys/flotilla"),
     ] {
         let (severity, text) = finding(&home, check);

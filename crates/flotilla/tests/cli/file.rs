@@ -64,8 +64,8 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     ----- stdout -----
     ----- stderr -----
     error[MK_CONFIG]: 2 things are wrong with what was asked for
-        cluster.yaml:5:3 (`- memroy: 2g`): "memroy" is not a key here: these are name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
-        cluster.yaml:6:9 (`- name: My_Node`): the node name "My_Node" has a 'M' in it, where only a-z, 0-9 and '-' may be; try `my-node`
+        cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+        cluster.yaml:6:9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
     "#);
     for command in ["start", "apply"] {
         let other = home.run([command, "-f", "cluster.yaml"]);
@@ -76,7 +76,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: cluster.yaml:4:18 (`nodes: [{memory: 100m}]`): node demo has 100 MiB of memory, a control plane needs 1024 MiB; give it at least 1024m
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: cluster.yaml:4:18 (`nodes: [{memory: 100m}]`): node demo has 100 MiB of memory, but a control plane needs 1024 MiB; give it at least 1024m
     ");
     assert_eq!(home.files(), ["cluster.yaml"]);
 }
@@ -235,8 +235,8 @@ fn what_cannot_change_is_refused_before_anything_is_touched() {
     ----- stdout -----
     ----- stderr -----
     error[MK_CONFLICT]: cluster demo cannot be changed like that; nothing was touched
-        ~ kubernetesVersion v1.37.1 -> v1.36.4 (cannot change once it is made)
-        ~ network.subnet 10.213.77.0/24 -> 10.213.78.0/24 (cannot change once it is made)
+        ~ kubernetesVersion v1.37.1 -> v1.36.4 (fixed for the lifetime of the cluster)
+        ~ network.subnet 10.213.77.0/24 -> 10.213.78.0/24 (fixed for the lifetime of the cluster)
     hint: delete it first with `flotilla delete -p demo`, or give the file another name
     ");
     let kept = fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap();
@@ -266,7 +266,7 @@ fn who_restarts_one_of_two_control_planes_is_told_what_that_means() {
     assert_snapshot!(home.run(["apply", "-f", "cluster.yaml", "--dry-run"]), @"
     status: 0
     ----- stdout -----
-    ~ node demo-m02: memory 1Gi -> 2Gi (needs a restart of that node)
+    ~ node demo-m02: memory 1Gi -> 2Gi (restarts the node)
     ----- stderr -----
     the API does not answer while node demo-m02 restarts: one of two control planes is no majority
     ");
@@ -375,7 +375,7 @@ fn what_a_new_cluster_cannot_have_of_the_host_is_told_before_anything_is_built()
         }
     };
     let place = "cluster.yaml:4:20 (`nodes: [{}, {name: other}]`)";
-    refused("nodes: [{}, {name: other}]", 18, &format!("{place}: other is a machine of cluster other"));
+    refused("nodes: [{}, {name: other}]", 18, &format!("{place}: node name other is used by cluster other"));
     let place = "cluster.yaml:4:19 (`network: {subnet: 10.213.77.0/24}`)";
     refused(
         "network: {subnet: 10.213.77.0/24}",
@@ -418,8 +418,8 @@ nodes:
     error[HOST_NO_MOUNT]: 4 things are wrong with what was asked for
         cluster.yaml:7:5 (`- /nowhere/at/all:/b`): node demo cannot have /nowhere/at/all of the host: No such file or directory (os error 2); make /nowhere/at/all, or mount something else
         cluster.yaml:8:11 (`ports: ['[PORT]:80']`): node demo cannot have port [PORT]/tcp of 127.0.0.1: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
-        cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
-        cluster.yaml:10:23 (`- {name: own, bundle: beef}`): no bundle for beef; see what is there with: flotilla bundle list
+        cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:10:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");
     // After what it says of the host in general.
     let start = told(home.run(["start", "-f", "cluster.yaml", "--force", "--dry-run"]));
@@ -444,8 +444,8 @@ nodes:
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_UNKNOWN_VERSION]: 2 things are wrong with what was asked for
-        cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
-        cluster.yaml:8:23 (`- {name: own, bundle: beef}`): no bundle for beef; see what is there with: flotilla bundle list
+        cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:8:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");
     for command in
         [&["apply", "-f", "cluster.yaml", "--yes"] as &[&str], &["apply", "-f", "cluster.yaml", "--dry-run"]]
@@ -482,16 +482,16 @@ ports: ['8080:80', '8081:80'], labels: {a: c}, state: stopped";
     ----- stdout -----
     ~ node demo-m02: labels a=b -> a=c
     ~ node demo-m02: taints c:NoSchedule -> (none)
-    ~ node demo-m02: kubernetesVersion v1.36.4 -> v1.35.0 (cannot change once it is made: delete the node and add it anew)
-    ~ node demo-m02: extraConfig kubelet.v=4 -> (none) (cannot change once it is made: delete the node and add it anew)
-    ~ node demo-m02: featureGates A=true -> A=false (cannot change once it is made: delete the node and add it anew)
-    ~ node demo-m02: kubelet maxPods=50 -> maxPods=51 (cannot change once it is made: delete the node and add it anew)
+    ~ node demo-m02: kubernetesVersion v1.36.4 -> v1.35.0 (fixed for the lifetime of a node: delete it and add it again)
+    ~ node demo-m02: extraConfig kubelet.v=4 -> (none) (fixed for the lifetime of a node: delete it and add it again)
+    ~ node demo-m02: featureGates A=true -> A=false (fixed for the lifetime of a node: delete it and add it again)
+    ~ node demo-m02: kubelet maxPods=50 -> maxPods=51 (fixed for the lifetime of a node: delete it and add it again)
     ~ node demo-m02: mounts /usr/share:/mnt:ro -> /usr/share:/mnt
     ~ node demo-m02: ports 8080:80 -> 8080:80,8081:80
     ----- stderr -----
     ");
     let refused = home.run(["apply", "-f", "cluster.yaml", "--yes"]);
-    assert_eq!((refused.status, refused.stderr.matches("delete the node and add it anew").count()), (11, 4));
+    assert_eq!((refused.status, refused.stderr.matches("delete it and add it again").count()), (11, 4));
     assert!(
         refused
             .stderr

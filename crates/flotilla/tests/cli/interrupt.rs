@@ -43,7 +43,7 @@ fn waiting_can_be_interrupted() {
     ----- stderr -----
     waiting for process [PID] to build the bundle for v1.37.1 (since [TIME])
     error[INTERRUPTED]: cancelled while waiting for [HOME]/flotilla/bundles.lock
-    hint: run the same command again: it goes on from what is finished
+    hint: run the command again to resume
     ");
     drop(home.run(["bundle", "verify", TINY_VERSION]).success());
 }

@@ -151,12 +151,12 @@ fn a_bundle_that_is_not_there() {
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_NOT_FOUND]: no bundle for nope
-    hint: see what is there with: flotilla bundle list
+    hint: list the bundles with: flotilla bundle list
     ");
     assert_snapshot!(home.run(["bundle", "show", "nope", "-o", "json"]), @r#"
     status: 15
     ----- stdout -----
-    {"data":{"advice":"see what is there with: flotilla bundle list","exitcode":"15","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"list the bundles with: flotilla bundle list","exitcode":"15","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

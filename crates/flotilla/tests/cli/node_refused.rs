@@ -72,29 +72,29 @@ fn everything_that_cannot_be_read_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 12 things are wrong with what was asked for
-        the node name "Big" has a 'B' in it, where only a-z, 0-9 and '-' may be
+        node name "Big" contains 'B': only a-z, 0-9 and '-' are allowed
         "two" is not a number of CPUs
         "lots" is not a size
         "x" is not a size
         "a" is not a label
         "b" is not a taint
-        "relative:/b" is not a mount of a host's folder
-        "0:1" is not a port to forward
-        "new" is not a version of Kubernetes
-        the option "kubelet" is missing `=` and a value
-        "A" is not a feature with true or false
-        "docker" is not a container runtime that nodes have
+        "relative:/b" is not a mount
+        "0:1" is not a port to publish
+        "new" is not a Kubernetes version
+        option "kubelet" has no `=` and value
+        "A" is not a feature gate
+        container runtime "docker" is not supported
     hint: try `big`
-    hint: write a whole number from 1, `max` or `no-limit`
-    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    hint: write `key=value`, with commas between several
+    hint: write a whole number, `max` or `no-limit`
+    hint: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    hint: write `key=value`, separated by commas
     hint: write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
-    hint: write `/folder/of/the/host:/folder/in/the/node`, with `:ro` behind it if it may only be read
+    hint: write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
     hint: write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
-    hint: write a full version, for instance `v1.37.1`
-    hint: write `component.key=value`, for instance `kubelet.max-pods=50`
-    hint: write `Name=true` or `Name=false`, with commas between several
-    hint: every node has containerd, as the bundle has it: leave it out
+    hint: write a full version, for example `v1.37.1`
+    hint: write `component.key=value`, for example `kubelet.max-pods=50`
+    hint: write `Name=true` or `Name=false`, separated by commas
+    hint: leave it out: every node has containerd
     "#);
     assert!(home.files().is_empty());
 }
@@ -117,19 +117,19 @@ fn everything_that_does_not_fit_the_cluster_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 7 things are wrong with what was asked for
-        the cluster has a node demo-m02 already
-        node demo-m02 has 10 MiB of memory, a worker needs 256 MiB
-        node demo-m02 has a disk of 10 MiB, it needs 2048 MiB
-        the kubelet v1.30.0 of node demo-m02 is too old for the cluster's v1.37.1
-        node demo-m02 cannot have apiserver.v=4 for itself: only the kubelet is a node's own
+        the cluster already has a node demo-m02
+        node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB
+        node demo-m02 has a disk of 10 MiB, but needs 2048 MiB
+        kubelet v1.30.0 of node demo-m02 is too old for Kubernetes v1.37.1
+        apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node
         node demo-m02 has two mounts on /a
-        the port 8080:80 of node demo-m02 is taken by 8080:30080 of node demo-m02
-    hint: give the new one another name, or none: a free one is found
+        port 8080:80 of node demo-m02 conflicts with 8080:30080 of node demo-m02
+    hint: give the new node another name, or none for a default
     hint: give it at least 256m
     hint: give it at least 2048m
-    hint: it can be from v1.34 to v1.37
-    hint: give it to the whole cluster: `extraConfig` beside `nodes`, or `start --extra-config`
-    hint: forward another port of the host
+    hint: choose a version from v1.34 to v1.37
+    hint: set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    hint: publish another port of the host
     ");
 }
 
@@ -139,8 +139,8 @@ fn the_same_container_runtime_as_always_is_fine_and_a_count_is_not_nothing() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "cri-o" is not a container runtime that nodes have
-    hint: every node has containerd, as the bundle has it: leave it out
+    error[MK_USAGE]: container runtime "cri-o" is not supported
+    hint: leave it out: every node has containerd
     "#);
     for runtime in ["", "containerd"] {
         let Some(home) = home_with("- {name: demo, role: control-plane, state: stopped}\n", &["demo"]) else {
@@ -180,10 +180,10 @@ fn what_another_cluster_has_is_taken() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 2 things are wrong with what was asked for
-        theirs is a machine of cluster other
-        port 0.0.0.0:9090:80 of the host is in use: cluster other
+        node name theirs is used by cluster other
+        host port 0.0.0.0:9090:80 is in use: cluster other
     hint: give the node another name
-    hint: forward another port of the host
+    hint: publish another port of the host
     ");
 }
 
@@ -211,7 +211,7 @@ fn a_bundle_that_is_not_there_cannot_be_used() {
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_NOT_FOUND]: no bundle for [DIGEST]
-    hint: see what is there with: flotilla bundle list
+    hint: list the bundles with: flotilla bundle list
     ");
 }
 
@@ -224,10 +224,10 @@ fn all_that_cannot_be_had_of_the_host_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_UNKNOWN_VERSION]: 3 things are wrong with what was asked for
-        no bundle for Kubernetes v1.36.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
-        port 9090:80 of the host is in use: cluster other
+        cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+        host port 9090:80 is in use: cluster other
         node demo-m03 cannot have /nowhere/at/all of the host: No such file or directory (os error 2)
-    hint: forward another port of the host
+    hint: publish another port of the host
     hint: make /nowhere/at/all, or mount something else
     ");
 }
@@ -237,7 +237,7 @@ fn the_name_is_that_of_the_node_however_it_is_given() {
     for name in [&["demo-m02"] as &[&str], &["m02"], &["--name", "m02"], &["--name=demo-m02"]] {
         let Some(ran) = refused(name) else { return };
         assert_eq!(ran.status, 14, "{ran}");
-        assert!(ran.stderr.contains("the cluster has a node demo-m02 already"), "{name:?} {ran}");
+        assert!(ran.stderr.contains("the cluster already has a node demo-m02"), "{name:?} {ran}");
     }
     // Those of several are numbered.
     let Some(ran) = refused(&["theirs", "--count=2", "--memory=10"]) else { return };
@@ -246,8 +246,8 @@ fn the_name_is_that_of_the_node_however_it_is_given() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_REQ_MEMORY]: 2 things are wrong with what was asked for
-        node theirs-1 has 10 MiB of memory, a worker needs 256 MiB
-        node theirs-2 has 10 MiB of memory, a worker needs 256 MiB
+        node theirs-1 has 10 MiB of memory, but a worker needs 256 MiB
+        node theirs-2 has 10 MiB of memory, but a worker needs 256 MiB
     hint: give it at least 256m
     ");
 }

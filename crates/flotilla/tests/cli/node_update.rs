@@ -102,14 +102,14 @@ fn what_cannot_be_is_refused() {
     error[MK_USAGE]: 2 things are wrong with what was asked for
         "no" is not a number of CPUs
         "a b-" is not a label
-    hint: write a whole number from 1, `max` or `no-limit`
-    hint: write `key=value`, with commas between several
+    hint: write a whole number, `max` or `no-limit`
+    hint: write `key=value`, separated by commas
     "#);
     assert_snapshot!(update(&home, &["--memory", "10"]), @"
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node demo-m02 has 10 MiB of memory, a worker needs 256 MiB
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB
     hint: give it at least 256m
     ");
     assert_snapshot!(update(&home, &["--kubernetes-version", "v1.36.4"]), @"

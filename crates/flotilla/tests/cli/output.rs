@@ -31,7 +31,7 @@ fn data_that_does_not_arrive_is_an_error() {
     ----- stderr -----
     error[RSRC_DISK_FULL]: cannot write to standard output
       caused by: No space left on device (os error 28)
-    hint: free some space and run the same command again: it goes on from what is finished
+    hint: free some space and run the command again to resume
     ");
 }
 

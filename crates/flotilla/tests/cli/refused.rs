@@ -23,9 +23,9 @@ fn on_any_host(ran: &Ran) -> String {
     let host = host_size();
     let memory = host.memory / 1024 / 1024;
     ran.to_string()
-        .replace(&format!("the host has {memory} MiB"), "the host has [MEMORY] MiB")
-        .replace(&format!("has: {}m", host.memory * 16 / 1024 / 1024), "has: [16 TIMES MEMORY]m")
-        .replace(&format!("the host has {}", host.cpus), "the host has [CPUS]")
+        .replace(&format!("the host's {memory} MiB"), "the host's [MEMORY] MiB")
+        .replace(&format!("memory: {}m", host.memory * 16 / 1024 / 1024), "memory: [16 TIMES MEMORY]m")
+        .replace(&format!("the host's {}", host.cpus), "the host's [CPUS]")
         .replace(&format!("at most {}", host.cpus), "at most [CPUS]")
 }
 
@@ -35,7 +35,7 @@ fn too_little_memory() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 10 MiB of memory, a control plane needs 1024 MiB
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 10 MiB of memory, but a control plane needs 1024 MiB
     hint: give it at least 1024m
     ");
 }
@@ -46,8 +46,8 @@ fn more_memory_than_the_host_has() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla wants 102398976 MiB of memory, the host has [MEMORY] MiB
-    hint: give it `max`, or at most 16 times what the host has: [16 TIMES MEMORY]m
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 102398976 MiB of memory, more than the host's [MEMORY] MiB
+    hint: give it `max`, or at most 16 times the host's memory: [16 TIMES MEMORY]m
     ");
 }
 
@@ -58,7 +58,7 @@ fn memory_that_is_no_size() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: "lots" is not a size
-    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
+    hint: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
     "#);
 }
 
@@ -68,7 +68,7 @@ fn more_processors_than_the_host_has() {
     status: 29
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_CORES]: node flotilla wants 9999 CPUs, the host has [CPUS]
+    error[RSRC_INSUFFICIENT_CORES]: node flotilla has 9999 CPUs, more than the host's [CPUS]
     hint: give it at most [CPUS], or `max`
     ");
 }
@@ -80,7 +80,7 @@ fn no_processor_at_all() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: "0" is not a number of CPUs
-    hint: write a whole number from 1, `max` or `no-limit`
+    hint: write a whole number, `max` or `no-limit`
     "#);
 }
 
@@ -101,8 +101,8 @@ fn ranges_that_are_none() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "10.300.0.0/16" is not a range of addresses
-    hint: write an address and a prefix, for instance `10.0.0.0/24`
+    error[MK_USAGE]: "10.300.0.0/16" is not an address range
+    hint: write an address and a prefix, for example `10.0.0.0/24`
     "#);
     assert_snapshot!(refused(&["--subnet", "192.168.7.1/24"]), @"
     status: 14
@@ -141,7 +141,7 @@ fn a_range_that_the_host_uses() {
     let ran = refused(&["--subnet", &range, "--force"]);
     assert_eq!(ran.status, 14, "{ran}");
     assert!(ran.stderr.contains(&format!("error[MK_USAGE]: the node subnet {range} overlaps ")), "{ran}");
-    assert!(ran.stderr.contains("leave it out to have a free one chosen"), "{ran}");
+    assert!(ran.stderr.contains("leave it out for a free one"), "{ran}");
 }
 
 /// A /24 with a route of this host in it. Clusters' own routes come and go while other tests run.
@@ -167,21 +167,21 @@ fn names_that_are_none() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: the cluster name "a/b" has a '/' in it, where only a-z, 0-9 and '-' may be
+    error[MK_USAGE]: cluster name "a/b" contains '/': only a-z, 0-9 and '-' are allowed
     hint: try `a-b`
     "#);
     assert_snapshot!(refused(&["-p", "UPPER"]), @r#"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: the cluster name "UPPER" has a 'U' in it, where only a-z, 0-9 and '-' may be
+    error[MK_USAGE]: cluster name "UPPER" contains 'U': only a-z, 0-9 and '-' are allowed
     hint: try `upper`
     "#);
     assert_snapshot!(refused(&["--profile", ""]), @r#"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: the cluster name "" is empty
+    error[MK_USAGE]: cluster name "" is empty
     "#);
 }
 
@@ -191,20 +191,20 @@ fn versions_that_are_not_known() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v1.2.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v1.2.3: the lock file has v1.37.1, v1.36.4, v1.35.8
     ");
     assert_snapshot!(refused(&["--kubernetes-version", "v1.2.3", "--dry-run"]), @"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: no bundle for Kubernetes v1.2.3 can be built: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v1.2.3: the lock file has v1.37.1, v1.36.4, v1.35.8
     ");
     assert_snapshot!(refused(&["--kubernetes-version", "newest"]), @r#"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "newest" is not a version of Kubernetes
-    hint: write a full version, for instance `v1.37.1`
+    error[MK_USAGE]: "newest" is not a Kubernetes version
+    hint: write a full version, for example `v1.37.1`
     "#);
 }
 
@@ -214,21 +214,21 @@ fn settings_of_components_that_do_not_exist() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "kublet" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
+    error[MK_USAGE]: unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
     hint: try `kubelet`
     "#);
     assert_snapshot!(refused(&["--extra-config", "kubelet.max-pods"]), @r#"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: the option "kubelet.max-pods" is missing `=` and a value
-    hint: write `component.key=value`, for instance `kubelet.max-pods=50`
+    error[MK_USAGE]: option "kubelet.max-pods" has no `=` and value
+    hint: write `component.key=value`, for example `kubelet.max-pods=50`
     "#);
     assert_snapshot!(refused(&["--extra-config", "kubeadm.skip-phases=all"]), @r#"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: kubeadm's option "skip-phases" cannot be set
+    error[MK_USAGE]: kubeadm option "skip-phases" cannot be set
     hint: of kubeadm's options only `ignore-preflight-errors` and `pod-network-cidr` can be set
     "#);
 }
@@ -239,8 +239,8 @@ fn feature_gates_that_are_neither_on_nor_off() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "SomeGate=maybe" is not a feature with true or false
-    hint: write `Name=true` or `Name=false`, with commas between several
+    error[MK_USAGE]: "SomeGate=maybe" is not a feature gate
+    hint: write `Name=true` or `Name=false`, separated by commas
     "#);
 }
 
@@ -250,7 +250,7 @@ fn things_that_cannot_be_waited_for() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "peace" is nothing that can be waited for: these are all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
+    error[MK_USAGE]: unknown condition "peace": expected all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
     "#);
     assert_snapshot!(refused(&["--wait-timeout", "soon"]), @r#"
     status: 14
@@ -274,7 +274,7 @@ fn names_and_addresses_that_no_certificate_can_have() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "not a name" is not a name the API server can answer to
+    error[MK_USAGE]: "not a name" is not a valid name for the API server's certificate
     "#);
 }
 
@@ -297,12 +297,12 @@ fn a_driver_that_is_to_come() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: the driver docker is not there yet
-    hint: leave it out: `native` makes nodes out of Linux namespaces
+    error[MK_USAGE]: driver docker is not implemented yet
+    hint: leave it out: `native` creates nodes from Linux namespaces
     ");
     for driver in ["podman", "qemu", "qemu2", "kvm2", "ssh"] {
         let ran = refused(&["--driver", driver]);
-        assert!(ran.status == 14 && ran.stderr.contains("is not there yet"), "{ran}");
+        assert!(ran.status == 14 && ran.stderr.contains("is not implemented yet"), "{ran}");
     }
 }
 
@@ -312,22 +312,22 @@ fn what_minikube_has_and_bundles_settle() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: "docker" is not a container runtime that nodes have
-    hint: every node has containerd, as the bundle has it: leave it out
+    error[MK_USAGE]: container runtime "docker" is not supported
+    hint: leave it out: every node has containerd
     "#);
     assert_snapshot!(refused(&["--iso-url", "https://example.org/a.iso"]), @"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error: invalid value 'https://example.org/a.iso' for '--iso-url <ISO_URL>': ISO images come with drivers of virtual machines, which are not there yet: nodes are made from bundles
+    error: invalid value 'https://example.org/a.iso' for '--iso-url <ISO_URL>': ISO images need a driver for virtual machines, which is not implemented yet: nodes are created from bundles
 
     For more information, try '--help'.
     ");
     let add = home().run(["node", "add", "--iso-url", "https://example.org/a.iso"]);
-    assert!(add.status == 14 && add.stderr.contains("ISO images come with"), "{add}");
+    assert!(add.status == 14 && add.stderr.contains("ISO images need"), "{add}");
     // What every node has may be said, and options have both names.
     let ran = refused(&["--container-runtime=containerd", "--extra-opts=kublet.a=b"]);
-    assert!(ran.stderr.contains("\"kublet\" is not a component"), "{ran}");
+    assert!(ran.stderr.contains("unknown component \"kublet\""), "{ran}");
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn everything_that_is_wrong_is_told_at_once() {
     error[MK_USAGE]: 5 things are wrong with what was asked for
         "two" is not a number of CPUs
         "lots" is not a size
-        "10.0.0.0" is not a range of addresses
-        "a" is not a component: these are kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
-        "x" is nothing that can be waited for: these are all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
-    hint: write a whole number from 1, `max` or `no-limit`
-    hint: a size is a number of megabytes (`3072`) or has a unit (`512m`, `1.5g`)
-    hint: write an address and a prefix, for instance `10.0.0.0/24`
+        "10.0.0.0" is not an address range
+        unknown component "a": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
+        unknown condition "x": expected all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
+    hint: write a whole number, `max` or `no-limit`
+    hint: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    hint: write an address and a prefix, for example `10.0.0.0/24`
     "#);
     let impossible = ["--cpus", "9999", "--memory", "10", "--pod-subnet", "10.96.0.0/16"];
     assert_snapshot!(on_any_host(&refused(&impossible)), @"
@@ -353,8 +353,8 @@ fn everything_that_is_wrong_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_CORES]: 3 things are wrong with what was asked for
-        node flotilla wants 9999 CPUs, the host has [CPUS]
-        node flotilla has 10 MiB of memory, a control plane needs 1024 MiB
+        node flotilla has 9999 CPUs, more than the host's [CPUS]
+        node flotilla has 10 MiB of memory, but a control plane needs 1024 MiB
         the pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12
     hint: give it at most [CPUS], or `max`
     hint: give it at least 1024m
@@ -366,7 +366,7 @@ fn scripts_get_an_event() {
     assert_snapshot!(refused(&["--memory", "10", "--pod-subnet", "10.96.0.0/16", "-o", "json"]), @r#"
     status: 23
     ----- stdout -----
-    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 things are wrong with what was asked for\nnode flotilla has 10 MiB of memory, a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 things are wrong with what was asked for\nnode flotilla has 10 MiB of memory, but a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

@@ -48,6 +48,6 @@ fn a_bundle_that_is_not_there() {
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_NOT_FOUND]: no bundle for v1.29.0
-    hint: see what is there with: flotilla bundle list
+    hint: list the bundles with: flotilla bundle list
     ");
 }

@@ -101,7 +101,7 @@ fn status_says_so_in_every_form() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: ".Hots" is not a field of this template: these are .APIServer, .AuthoritiesExpire, .CertificatesExpire, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .PID, .Primary, .Taints, .VirtualIP, .Worker
+    error[MK_USAGE]: unknown template field ".Hots": expected one of .APIServer, .AuthoritiesExpire, .CertificatesExpire, .Host, .IP, .Kubeconfig, .Kubelet, .Name, .PID, .Primary, .Taints, .VirtualIP, .Worker
     "#);
 }
 
@@ -284,7 +284,8 @@ fn what_the_nodes_want_together_is_told_if_it_is_much() {
     );
     let Some(home) = home_with(&nodes, &["demo", "demo-m02"]) else { return };
     let wish = home.run(["-p", "demo", "node", "update", "m02", "--memory", &format!("{}m", memory + 1024)]);
-    let told = format!("node demo-m02 wants {} MiB of memory, the host has {memory} MiB", memory + 1024);
+    let told =
+        format!("node demo-m02 has {} MiB of memory, more than the host's {memory} MiB", memory + 1024);
     assert_eq!(wish.status, 0, "{wish}");
     assert!(wish.stderr.contains(&told), "{wish}");
 }

@@ -48,7 +48,7 @@ fn errors_are_coloured_on_a_terminal_unless_unwanted() {
     status: 15
     ----- terminal -----
     error[BUNDLE_NOT_FOUND]: no bundle for nope
-    hint: see what is there with: flotilla bundle list
+    hint: list the bundles with: flotilla bundle list
     ");
     let home = home.with_env("NO_COLOR", "1");
     for command in

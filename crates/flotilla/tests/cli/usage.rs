@@ -166,7 +166,7 @@ fn there_are_not_more_nodes_than_anybody_means() {
 
 #[test]
 fn what_comes_with_docker_is_refused_with_the_reason() {
-    const REASON: &str = "this comes with the Docker driver, which is not there yet: nodes have containerd";
+    const REASON: &str = "this needs the Docker driver, which is not implemented yet: nodes have containerd";
     let typed: [&[&str]; 5] = [
         &["docker-env"],
         &["worker", "docker-env", "m02"],

@@ -114,7 +114,7 @@ impl Reporter for ExportAtProgress<'_> {
 
 #[test]
 fn two_exports_to_one_file_do_not_write_into_each_other() {
-    let home = fixture::folder();
+    let home = fixture::directory();
     let bundle_store = fixture::bundle_store(&home.path().join("home"));
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     let file = home.path().join("out.tar.zst");
@@ -128,7 +128,7 @@ fn two_exports_to_one_file_do_not_write_into_each_other() {
 
 #[test]
 fn what_a_killed_export_left_is_removed_and_nothing_else() {
-    let home = fixture::folder();
+    let home = fixture::directory();
     let bundle_store = fixture::bundle_store(&home.path().join("home"));
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
     for name in ["out.Ab12Cd.part", "out.mine.part", "other.Ab12Cd.part", "out.Ab12Cd"] {

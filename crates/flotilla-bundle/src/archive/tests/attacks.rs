@@ -8,8 +8,8 @@ use crate::fixture::{self, DATABASE, Events, SHARED};
 use crate::inventory::{Entry, Kind};
 use crate::manifest::{self, Varies};
 
-const NOT_LISTED: &str = "is not in its manifest, or is there twice";
-const DIFFERS: &str = "is not what its manifest says";
+const NOT_LISTED: &str = "is not in the manifest, or a duplicate";
+const DIFFERS: &str = "does not match the manifest";
 
 fn link_to(target: &str) -> Kind {
     Kind::Link { target: target.into() }
@@ -41,7 +41,7 @@ fn entries_may_come_in_any_order_but_links_behind_their_file() {
 }
 
 #[test]
-fn listed_paths_outside_of_the_bundles_folders_are_refused() {
+fn listed_paths_outside_of_the_bundles_directories_are_refused() {
     if !fixture::is_root() {
         return;
     }
@@ -63,7 +63,7 @@ fn listed_paths_outside_of_the_bundles_folders_are_refused() {
     ];
     for path in paths {
         let forgery = Forgery::new().add(listed(b"evil"), Item::file(path, "evil"));
-        assert_refused(&forgery.pack(), &format!("it has a file at {path:?}"));
+        assert_refused(&forgery.pack(), &format!("invalid path {path:?}"));
     }
 }
 
@@ -93,7 +93,7 @@ fn links_that_lead_outside_are_refused() {
     for target in ["/etc", "/", "../../outside", "../..", "usr/../../../outside", "bin/../..", ""] {
         let item = Item::link("rootfs/evil", EntryType::Symlink, target);
         let forgery = Forgery::new().add(link_to(target), item);
-        assert_refused(&forgery.pack(), "the link rootfs/evil leads outside");
+        assert_refused(&forgery.pack(), "the link rootfs/evil points outside the bundle");
     }
 }
 
@@ -103,11 +103,11 @@ fn a_link_that_leads_outside_through_another_link_is_refused() {
         return;
     }
     let root = "../../.."; // the bundle itself
-    let out = "usr/bin/root/../outside"; // inside, if `root` were a folder
+    let out = "usr/bin/root/../outside"; // inside, if `root` were a directory
     let forgery = Forgery::new()
         .add(link_to(root), Item::link("rootfs/usr/bin/root", EntryType::Symlink, root))
         .add(link_to(out), Item::link("rootfs/out", EntryType::Symlink, out));
-    assert_refused(&forgery.pack(), "the link rootfs/out leads outside");
+    assert_refused(&forgery.pack(), "the link rootfs/out points outside the bundle");
 }
 
 #[test]
@@ -125,40 +125,40 @@ fn a_link_must_be_the_listed_one_to_the_letter() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link_in_the_place_of_a_folder() {
+fn nothing_is_written_through_a_link_in_the_place_of_a_directory() {
     if !fixture::is_root() {
         return;
     }
-    // The archive has a link where the manifest has a folder.
+    // The archive has a link where the manifest has a directory.
     let link = Item::link("rootfs/etc", EntryType::Symlink, "../../../../outside");
     assert_refused(
         &Forgery::new().replacing("rootfs/etc", link.clone()).pack(),
         &format!("rootfs/etc {DIFFERS}"),
     );
-    // First the folder, then the link of the same name, then the file in it.
+    // First the directory, then the link of the same name, then the file in it.
     let twice = Forgery::new().holding(|items| {
-        let folder = items.iter().position(|item| item.path == "rootfs/etc").unwrap();
-        items.insert(folder + 1, link);
+        let directory = items.iter().position(|item| item.path == "rootfs/etc").unwrap();
+        items.insert(directory + 1, link);
     });
     assert_refused(&twice.pack(), &format!("\"rootfs/etc\" {NOT_LISTED}"));
     // The manifest itself has a link, and a file in what it leads to.
     let through = Forgery::new().add(listed(b"evil"), Item::file("rootfs/bin/evil", "evil"));
-    assert_refused(&through.pack(), "rootfs/bin/evil is in no folder of it");
-    // One of the bundle's own folders is a link.
+    assert_refused(&through.pack(), "rootfs/bin/evil is in no listed directory");
+    // One of the bundle's own directories is a link.
     let top = Forgery::new().listing(|manifest| {
         let bin = manifest.files.iter_mut().find(|entry| entry.path == "bin").unwrap();
         bin.kind = link_to("rootfs");
     });
-    assert_refused(&top.pack(), "it has no folder bin");
+    assert_refused(&top.pack(), "the directory bin is missing");
 }
 
 #[test]
-fn a_file_whose_folder_is_not_listed_is_refused() {
+fn a_file_whose_directory_is_not_listed_is_refused() {
     if !fixture::is_root() {
         return;
     }
     let forgery = Forgery::new().add(listed(b"x"), Item::file("rootfs/new/deep/x", "x"));
-    assert_refused(&forgery.pack(), "rootfs/new/deep/x is in no folder of it");
+    assert_refused(&forgery.pack(), "rootfs/new/deep/x is in no listed directory");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn extensions_of_tar_are_refused() {
         let disguised = Forgery::new().replacing("bin/kubectl", extension("bin/kubectl"));
         assert_refused(&disguised.pack(), &format!("bin/kubectl {DIFFERS}"));
         let first = Forgery { manifest_item: Some(extension(manifest::FILE)), ..Forgery::new() };
-        assert_refused(&first.pack(), "it does not begin with manifest.json");
+        assert_refused(&first.pack(), "the first entry is not manifest.json");
     }
 }
 
@@ -238,14 +238,14 @@ fn what_is_there_twice_missing_or_not_listed_is_refused() {
         let again = manifest.files.iter().find(|entry| entry.path == "bin/kubectl").unwrap().clone();
         manifest.files.push(again);
     });
-    assert_refused(&listed_twice.pack(), "it has a file at \"bin/kubectl\"");
+    assert_refused(&listed_twice.pack(), "invalid path \"bin/kubectl\"");
     let missing = Forgery::new().holding(|items| items.retain(|item| item.path != "bin/kubectl"));
     assert_refused(&missing.pack(), "bin/kubectl is missing");
     let unlisted =
         Forgery::new().listing(|manifest| manifest.files.retain(|entry| entry.path != "bin/kubectl"));
     assert_refused(&unlisted.pack(), &format!("\"bin/kubectl\" {NOT_LISTED}"));
     let nothing = Forgery::new().listing(|manifest| manifest.files.clear()).holding(Vec::clear);
-    assert_refused(&nothing.pack(), "it has no folder bin");
+    assert_refused(&nothing.pack(), "the directory bin is missing");
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn another_content_is_refused_also_in_files_that_vary() {
             assert_refused(&forgery.pack(), &format!("{path} {DIFFERS}"));
         }
     }
-    let folder = Forgery::new().replacing("bin/kubectl", Item::new("bin/kubectl", EntryType::Directory));
-    assert_refused(&folder.pack(), &format!("bin/kubectl {DIFFERS}"));
+    let directory = Forgery::new().replacing("bin/kubectl", Item::new("bin/kubectl", EntryType::Directory));
+    assert_refused(&directory.pack(), &format!("bin/kubectl {DIFFERS}"));
 }
 
 #[test]
@@ -271,13 +271,13 @@ fn the_manifest_comes_first_and_is_a_file() {
     let good = Forgery::new();
     let manifest = Item::file(manifest::FILE, serde_json::to_vec(&good.manifest).unwrap());
     let late = pack(good.items.iter().chain([&manifest]));
-    assert_refused(&late, "it does not begin with manifest.json");
+    assert_refused(&late, "the first entry is not manifest.json");
     let link = Item::link(manifest::FILE, EntryType::Symlink, "/etc/passwd");
     let link = Forgery { manifest_item: Some(link), ..Forgery::new() };
-    assert_refused(&link.pack(), "it does not begin with manifest.json");
+    assert_refused(&link.pack(), "the first entry is not manifest.json");
     for text in ["", "{}", "[1, 2", "\u{0}"] {
         let text = Forgery { manifest_item: Some(Item::file(manifest::FILE, text)), ..Forgery::new() };
-        assert_refused(&text.pack(), "its manifest cannot be read");
+        assert_refused(&text.pack(), "cannot read the manifest");
     }
 }
 
@@ -286,7 +286,7 @@ fn a_digest_that_is_not_that_of_the_files_is_refused() {
     if !fixture::is_root() {
         return;
     }
-    let why = "its digest is not that of the files it lists";
+    let why = "the digest does not match the listed files";
     for digest in ["0".repeat(64), String::new(), "../../outside/evil".into()] {
         assert_refused(&Forgery::new().listing_unsigned(|manifest| manifest.digest = digest).pack(), why);
     }
@@ -306,7 +306,7 @@ fn a_program_cannot_be_exempted_from_the_digest() {
     }
     let forgery = Forgery::new()
         .listing(|manifest| manifest.varies.push(Varies { path: "bin/kubectl".into(), why: "evil".into() }));
-    assert_refused(&forgery.pack(), "it exempts bin/kubectl from its digest");
+    assert_refused(&forgery.pack(), "the digest does not cover bin/kubectl");
 }
 
 #[test]
@@ -321,11 +321,11 @@ fn special_modes_are_refused() {
                 entry.kind = kind(mode);
             })
         };
-        let why = format!(" has the mode {mode:o}");
+        let why = format!(" has the invalid mode {mode:o}");
         let file = special("bin/kubectl", |mode| Kind::File { mode, size: 0, sha256: String::new() });
         assert_refused(&file.pack(), &format!("bin/kubectl{why}"));
-        let folder = special("rootfs/etc", |mode| Kind::Dir { mode });
-        assert_refused(&folder.pack(), &format!("rootfs/etc{why}"));
+        let directory = special("rootfs/etc", |mode| Kind::Dir { mode });
+        assert_refused(&directory.pack(), &format!("rootfs/etc{why}"));
     }
 }
 
@@ -337,7 +337,7 @@ fn another_architecture_or_format_is_refused() {
     let foreign = Forgery::new().listing(|manifest| manifest.architecture = "s390x".into());
     assert_refused(&foreign.pack(), "it is for s390x, this machine is ");
     let newer = Forgery::new().listing(|manifest| manifest.format = manifest::FORMAT + 1);
-    assert_refused(&newer.pack(), "its format is 2, this flotilla knows 1");
+    assert_refused(&newer.pack(), "format 2 is not supported, expected 1");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_version_that_would_garble_a_terminal_is_refused() {
         return;
     }
     let forgery = Forgery::new().listing(|manifest| manifest.kubernetes = "v1\u{1b}[2J".into());
-    assert_refused(&forgery.pack(), r#"it calls its version "v1\u{1b}[2J""#);
+    assert_refused(&forgery.pack(), r#"invalid version "v1\u{1b}[2J""#);
 }
 
 #[test]
@@ -356,8 +356,8 @@ fn what_follows_the_end_is_refused() {
     }
     let mut archive = Forgery::new().pack();
     archive.extend(b"more");
-    assert_refused(&archive, "it cannot be read");
+    assert_refused(&archive, "cannot read it");
     let mut archive = Forgery::new().pack();
     archive.extend(zstd::encode_all(&b"more"[..], 1).unwrap());
-    assert_refused(&archive, "it goes on after its end");
+    assert_refused(&archive, "data follows the end");
 }

@@ -29,7 +29,7 @@ fn a_listed_billion_of_zeros_is_refused_before_anything_is_written() {
     let events = Events::default();
     let error = place.bundle_store.import(&place.archive(), None, &events).unwrap_err();
     assert_eq!(error.code().exit_status, 18);
-    assert!(error.to_string().contains(" kB would become 1.0 GB"), "{error}");
+    assert!(error.to_string().contains(" kB would expand to 1.0 GB"), "{error}");
     let events = events.into_inner().unwrap();
     assert!(!events.iter().any(|event| matches!(event, Event::StepProgress { .. })), "{events:?}");
     place.assert_untouched();
@@ -41,7 +41,7 @@ fn a_file_larger_than_listed_is_refused() {
         return;
     }
     let forgery = Forgery::new().replacing("bin/kubectl", zeros("bin/kubectl"));
-    assert_refused(&forgery.pack(), "bin/kubectl is not what its manifest says");
+    assert_refused(&forgery.pack(), "bin/kubectl does not match the manifest");
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn a_manifest_of_a_billion_bytes_is_refused() {
         return;
     }
     let forgery = Forgery { manifest_item: Some(zeros(manifest::FILE)), ..Forgery::new() };
-    assert_refused(&forgery.pack(), "its manifest has 1.0 GB");
+    assert_refused(&forgery.pack(), "the manifest is too large: 1.0 GB");
 }
 
 #[test]
-fn folders_and_links_that_carry_bytes_are_refused_without_reading_them() {
+fn directories_and_links_that_carry_bytes_are_refused_without_reading_them() {
     if !fixture::is_root() {
         return;
     }
@@ -64,7 +64,7 @@ fn folders_and_links_that_carry_bytes_are_refused_without_reading_them() {
         // Nothing follows: reading would say that it was cut off.
         let item = Item { size: Some(1 << 40), ..Item::link(path, kind, link) };
         let forgery = Forgery::new().replacing(path, item);
-        assert_refused(&forgery.pack(), &format!("{path} is not what its manifest says"));
+        assert_refused(&forgery.pack(), &format!("{path} does not match the manifest"));
     }
 }
 
@@ -75,7 +75,7 @@ fn bytes_after_the_end_are_refused_without_reading_them_all() {
     }
     let mut archive = Forgery::new().pack();
     archive.extend(packed_zeros(BILLION));
-    assert_refused(&archive, "it goes on after its end");
+    assert_refused(&archive, "data follows the end");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn sizes_beyond_all_numbers_are_refused() {
     let forgery = Forgery::new()
         .add(listed_with(u64::MAX), zeros("rootfs/one").with(Content::Zeros(0)))
         .add(listed_with(u64::MAX), zeros("rootfs/two").with(Content::Zeros(0)));
-    assert_refused(&forgery.pack(), "would become 18446744073 GB");
+    assert_refused(&forgery.pack(), "would expand to 18446744073 GB");
     for size in [u64::MAX, u64::MAX - 1024] {
         let manifest = Item { size: Some(size), ..Item::file(manifest::FILE, "{}") };
         let forgery = Forgery { manifest_item: Some(manifest), ..Forgery::new() };

@@ -74,7 +74,7 @@ impl Item {
 impl Forgery {
     /// A good archive of a small bundle.
     pub(super) fn new() -> Self {
-        let home = fixture::folder();
+        let home = fixture::directory();
         let bundle_store = fixture::bundle_store(home.path());
         let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
         let [first, second] = fixture::SHARED;

@@ -23,7 +23,7 @@ fn pins_become_preferences() {
     assert_eq!(render_preferences(&pins), "Package: bash\nPin: version 5.2-1\nPin-Priority: 1001\n\n");
 }
 
-/// A Debian archive in a folder, and an apt that knows no other.
+/// A Debian archive in a directory, and an apt that knows no other.
 pub(in crate::build) struct Archive {
     dir: TempDir,
     index: String,
@@ -40,7 +40,7 @@ impl Archive {
             }
         }
         let cancel = flotilla_core::Cancel::new();
-        let mut archive = Self { dir: fixture::folder(), index: String::new(), cancel };
+        let mut archive = Self { dir: fixture::directory(), index: String::new(), cancel };
         fs::create_dir(archive.path("repo")).unwrap();
         archive.add("flotilla-lib", "1.0", "");
         archive.add("flotilla-tool", "1.0", "Depends: flotilla-lib\n");
@@ -71,7 +71,7 @@ impl Archive {
         self.add_with(name, version, fields, content);
     }
 
-    /// Builds a package out of a folder that `fill` fills, and adds it to the index.
+    /// Builds a package out of a directory that `fill` fills, and adds it to the index.
     pub(in crate::build) fn add_with(
         &mut self,
         name: &str,
@@ -85,7 +85,7 @@ impl Archive {
              Maintainer: Nobody <nobody@example.com>\nDescription: for a test\n"
         );
         fs::create_dir_all(root.join("DEBIAN")).unwrap();
-        // dpkg-deb refuses a control folder that others cannot read.
+        // dpkg-deb refuses a control directory that others cannot read.
         fixture::set_mode(&root.join("DEBIAN"), 0o755);
         fs::write(root.join("DEBIAN/control"), &control).unwrap();
         fill(&root);
@@ -133,14 +133,14 @@ impl Archive {
         apt.download(&[package.to_owned()], pins, &Step::start(events, "apt", "", None))
     }
 
-    /// One more source of packages, which is not there.
+    /// One more source of packages, which does not exist.
     fn add_stale_source(&self) {
         let list = self.path("sources.list");
         let stale = format!("deb [trusted=yes] copy:{} ./\n", self.path("gone").display());
         fs::write(&list, fs::read_to_string(&list).unwrap() + &stale).unwrap();
     }
 
-    /// The packages in apt's own folder.
+    /// The packages in apt's own directory.
     fn downloaded(&self) -> Vec<String> {
         let mut names = fixture::names_in(&self.path("apt/archives"));
         names.retain(|name| name != "partial");
@@ -228,7 +228,7 @@ fn what_an_earlier_run_left_is_used_only_if_it_is_pinned() {
 }
 
 #[test]
-fn a_package_that_does_not_exist_is_told_in_apts_words() {
+fn a_package_that_does_not_exist_is_reported_in_apts_words() {
     let Some(archive) = Archive::new() else { return };
     let error = archive.download("flotilla-absent", &[]).unwrap_err();
     assert_eq!(error.details(), ["E: Unable to locate package flotilla-absent"]);
@@ -236,7 +236,7 @@ fn a_package_that_does_not_exist_is_told_in_apts_words() {
 }
 
 #[test]
-fn a_dependency_that_does_not_exist_is_told_in_apts_words() {
+fn a_dependency_that_does_not_exist_is_reported_in_apts_words() {
     let Some(mut archive) = Archive::new() else { return };
     archive.add("flotilla-broken", "1.0", "Depends: flotilla-absent\n");
     archive.publish();
@@ -259,7 +259,7 @@ fn a_cancelled_download_is_an_interruption() {
 }
 
 #[test]
-fn a_source_that_cannot_be_reached_is_told_instead_of_the_packages_it_lacks() {
+fn a_source_that_cannot_be_reached_is_reported_instead_of_the_packages_it_lacks() {
     let Some(archive) = Archive::new() else { return };
     fs::remove_file(archive.path("repo/Packages")).unwrap();
     let error = archive.download("flotilla-tool", &[]).unwrap_err();
@@ -277,19 +277,19 @@ fn a_stale_source_of_others_is_a_warning_if_all_packages_are_found() {
     assert!(events.lock().unwrap().iter().any(warned), "{events:?}");
 }
 
-/// What apt changes of the host goes to a folder of the test's, whoever else works there at the same time: a layer over
-/// each of the host's folders.
-fn with_layers(archive: &Archive, folders: &[&str]) -> Clients {
+/// What apt changes of the host goes to a directory of the test's, whoever else works there at the same time: a layer over
+/// each of the host's directories.
+fn with_layers(archive: &Archive, directories: &[&str]) -> Clients {
     let mut script = "#!/bin/sh\nset -e\n".to_owned();
-    for folder in folders {
-        let layer = archive.path(&format!("layers{folder}"));
-        let work = archive.path(&format!("work{folder}"));
+    for directory in directories {
+        let layer = archive.path(&format!("layers{directory}"));
+        let work = archive.path(&format!("work{directory}"));
         for path in [&layer, &work] {
             fs::create_dir_all(path).unwrap();
         }
         let (layer, work) = (layer.display(), work.display());
-        let options = format!("lowerdir={folder},upperdir={layer},workdir={work}");
-        writeln!(script, "mount -t overlay -o {options} overlay {folder}").unwrap();
+        let options = format!("lowerdir={directory},upperdir={layer},workdir={work}");
+        writeln!(script, "mount -t overlay -o {options} overlay {directory}").unwrap();
     }
     script += "exec \"$@\"\n";
     let bin = archive.path("bin");
@@ -313,16 +313,21 @@ fn the_host_is_not_touched() {
         return;
     }
     let Some(archive) = Archive::new() else { return };
-    let folders = ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt"];
-    let folders: Vec<&str> = folders.into_iter().filter(|folder| Path::new(folder).is_dir()).collect();
-    let clients = with_layers(&archive, &folders);
+    let directories = ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt"];
+    let directories: Vec<&str> =
+        directories.into_iter().filter(|directory| Path::new(directory).is_dir()).collect();
+    let clients = with_layers(&archive, &directories);
     let download = |package: &str, pins: &[DebPin]| {
         archive.download_with(clients.clone(), package, pins, &Events::default())
     };
     download("flotilla-tool", &[archive.pin("flotilla-tool", "1.0")]).unwrap();
     download("flotilla-absent", &[]).unwrap_err();
-    for folder in folders {
-        assert_eq!(fixture::names_below(&archive.path(&format!("layers{folder}"))), [""; 0], "{folder}");
+    for directory in directories {
+        assert_eq!(
+            fixture::names_below(&archive.path(&format!("layers{directory}"))),
+            [""; 0],
+            "{directory}"
+        );
     }
     assert!(!Path::new("/usr/share/flotilla-tool").exists());
 }

@@ -71,7 +71,7 @@ const VERSION: &str = "v1.0.0";
 const PROGRAM: &str =
     "package main\n\nvar version, major = \"none\", \"none\"\n\nfunc main() { println(version, major) }\n";
 
-/// A module proxy in a folder, with one module, and a module of ours that pins it.
+/// A module proxy in a directory, with one module, and a module of ours that pins it.
 struct Workbench {
     dir: TempDir,
     source: BuildSource,
@@ -94,8 +94,8 @@ impl Workbench {
             Clients { cancel: cancel.clone(), env: env.map(|(k, v)| (k.into(), v.into())).collect() };
         let source = BuildSource::with_clients(dir.path().join("cache"), clients);
         let bench = Self { dir, source, cancel };
-        for folder in ["module", "out", "scratch", "cache/go"] {
-            fs::create_dir_all(bench.path(folder)).unwrap();
+        for directory in ["module", "out", "scratch", "cache/go"] {
+            fs::create_dir_all(bench.path(directory)).unwrap();
         }
         // What go compiles of itself is the same for all tests, and for the next run of them.
         let shared = std::env::current_exe().unwrap().with_file_name("flotilla-bundle-test-go-cache");
@@ -113,16 +113,16 @@ impl Workbench {
 
     /// Puts the module into the proxy.
     fn publish(&self, program: &str) {
-        let folder = self.path("proxy").join(MODULE).join("@v");
-        fs::create_dir_all(&folder).unwrap();
+        let directory = self.path("proxy").join(MODULE).join("@v");
+        fs::create_dir_all(&directory).unwrap();
         let go_mod = format!("module {MODULE}\n\ngo 1.20\n");
         let files = [("go.mod", go_mod.as_str()), ("cmd/hello/main.go", program)];
         let files = files.map(|(name, content)| (format!("{MODULE}@{VERSION}/{name}"), content));
-        fs::write(folder.join("list"), format!("{VERSION}\n")).unwrap();
+        fs::write(directory.join("list"), format!("{VERSION}\n")).unwrap();
         let info = format!(r#"{{"Version":"{VERSION}","Time":"2026-11-05T10:00:00Z"}}"#);
-        fs::write(folder.join(format!("{VERSION}.info")), info).unwrap();
-        fs::write(folder.join(format!("{VERSION}.mod")), &go_mod).unwrap();
-        fs::write(folder.join(format!("{VERSION}.zip")), zip(&files)).unwrap();
+        fs::write(directory.join(format!("{VERSION}.info")), info).unwrap();
+        fs::write(directory.join(format!("{VERSION}.mod")), &go_mod).unwrap();
+        fs::write(directory.join(format!("{VERSION}.zip")), zip(&files)).unwrap();
     }
 
     /// Writes our go.mod and go.sum, with the checksums that go itself computes.
@@ -232,7 +232,7 @@ fn a_module_whose_go_mod_is_not_what_go_sum_says_is_refused() {
 }
 
 #[test]
-fn a_program_that_does_not_compile_is_told_in_gos_words() {
+fn a_program_that_does_not_compile_is_reported_in_gos_words() {
     let Some(bench) = Workbench::new("package main\n\nfunc main() { undefined() }\n") else { return };
     let error = checksum_error(&component(), bench.compile(&hello(), &Events::default()).unwrap_err());
     assert_eq!(error.code().exit_status, 10);

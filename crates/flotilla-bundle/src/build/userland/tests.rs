@@ -33,10 +33,10 @@ fn archive() -> Option<Archive> {
         symlink("flotilla-terms", root.join(DOCUMENTATION).join("flotilla-root")).unwrap();
     });
     archive.add_with("flotilla-terms", "1.0", "", |root| {
-        let folder = root.join(DOCUMENTATION).join("flotilla-terms");
-        fs::create_dir_all(&folder).unwrap();
+        let directory = root.join(DOCUMENTATION).join("flotilla-terms");
+        fs::create_dir_all(&directory).unwrap();
         for name in [COPYRIGHT, "changelog.gz"] {
-            fs::write(folder.join(name), "the terms").unwrap();
+            fs::write(directory.join(name), "the terms").unwrap();
         }
     });
     archive.publish();
@@ -66,8 +66,8 @@ fn wrong_pins(platform: Platform) -> DebPins {
 fn unpack(archive: &Archive, userland: &Userland) -> Result<(Vec<String>, Provenance, Vec<String>)> {
     let source = BuildSource::with_clients(archive.path("cache"), archive.clients());
     let (files, scratch) = (archive.path("files"), archive.path("scratch"));
-    for folder in [&files, &scratch] {
-        fs::create_dir(folder).unwrap();
+    for directory in [&files, &scratch] {
+        fs::create_dir(directory).unwrap();
     }
     let events = Events::default();
     let at = Workplace { files: &files, scratch: &scratch };
@@ -125,7 +125,7 @@ fn the_terms_of_every_package_come_along_and_nothing_else_of_its_documentation()
 
 #[test]
 fn terms_outside_of_the_packages_are_no_terms() {
-    let dir = fixture::folder();
+    let dir = fixture::directory();
     fs::create_dir_all(dir.path().join("root").join(DOCUMENTATION)).unwrap();
     fs::create_dir(dir.path().join("host")).unwrap();
     fs::write(dir.path().join("host").join(COPYRIGHT), "secret").unwrap();
@@ -145,6 +145,6 @@ fn one_warning_names_the_first_packages_and_counts_the_others() {
         unpinned_warning(&unpinned, true, &Platform::of_host())
     };
     assert_eq!(of(0), None);
-    assert_eq!(of(1).unwrap(), "apt offers other versions than the lock file has: p1 2");
+    assert_eq!(of(1).unwrap(), "apt offers other versions than the lock file: p1 2");
     assert!(of(7).unwrap().ends_with(": p1 2, p2 2, p3 2, p4 2, p5 2, 2 more"), "{:?}", of(7));
 }
