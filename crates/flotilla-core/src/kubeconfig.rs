@@ -19,7 +19,7 @@ pub enum KubeconfigError {
     Own { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// Something in the person's kubeconfig has the cluster's name and is not the cluster's.
+/// Something in the user's kubeconfig has the cluster's name and is not the cluster's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} has a {what} {name} that this cluster did not write", path.display())]
 pub struct NameTaken {
@@ -29,7 +29,7 @@ pub struct NameTaken {
     pub name: String,
 }
 
-/// Why a cluster cannot be put into the person's kubeconfig.
+/// Why a cluster cannot be put into the user's kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigRefusal {
     #[error(transparent)]

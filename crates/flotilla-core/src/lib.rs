@@ -1,8 +1,8 @@
 //! The words that all crates share, and the traits between the layers. No I/O, no policy.
 //!
-//! - [`cluster`]: what a person wants, and what was allocated to it;
+//! - [`cluster`]: what a user wants, and what was allocated to it;
 //! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its
-//!   database, [`bundles`] are what nodes are made from, [`kubeconfig`] is where the person's clients find the cluster:
+//!   database, [`bundles`] are what nodes are made from, [`kubeconfig`] is where the user's clients find the cluster:
 //!   each has a fake in the test kit;
 //! - [`facts`] is what a host tells for the inside of its nodes, [`node`] asks a node's own program;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;

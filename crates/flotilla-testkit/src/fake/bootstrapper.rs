@@ -167,7 +167,7 @@ async fn state(machine: &dyn Machine) -> Result<KubernetesState, GuestError> {
     })
 }
 
-/// Makes a file, if it is not there.
+/// Makes a file, if it does not exist.
 pub(super) async fn mark(machine: &dyn Machine, path: &str) -> Result<Outcome, BootstrapError> {
     if machine.guest().read(path).await.map_err(in_node("mark", machine))?.is_some() {
         return Ok(Outcome::Kept);

@@ -66,12 +66,12 @@ fn the_default_cluster_needs_no_flag() {
     ----- stdout -----
     ----- stderr -----
     error[GUEST_NO_CLUSTER]: there is no cluster flotilla
-    hint: make it with `flotilla start`
+    hint: create it with `flotilla start`
     ");
     assert_snapshot!(home().run(["status", "-o", "json"]), @r#"
     status: 85
     ----- stdout -----
-    {"data":{"advice":"make it with `flotilla start`","exitcode":"85","message":"there is no cluster flotilla","name":"GUEST_NO_CLUSTER"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"create it with `flotilla start`","exitcode":"85","message":"there is no cluster flotilla","name":"GUEST_NO_CLUSTER"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }
@@ -135,8 +135,8 @@ fn a_cluster_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     status: 38
     ----- stdout -----
     ----- stderr -----
-    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: it has schema version 1000, this flotilla knows 2 and older
-    hint: upgrade flotilla; nothing of cluster broken was changed
+    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: schema version 1000 is not supported, the newest supported one is 2
+    hint: upgrade flotilla; cluster broken was not changed
     ");
     for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
         let ran = home.run([command, "-p", "broken"]);
@@ -178,8 +178,8 @@ fn a_damaged_cluster_is_told_and_left_alone() {
     ----- stderr -----
     error[HOST_STATE_DAMAGED]: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged
       caused by: EOF while parsing an object at line 1 column 1
-    hint: nodes that run go on, and what nodes hold is still in [HOME]/flotilla/clusters/broken/nodes
-    hint: repair [HOME]/flotilla/clusters/broken/state.json by hand, or put back a copy of it
+    hint: running nodes keep running, and the nodes' data is still in [HOME]/flotilla/clusters/broken/nodes
+    hint: repair [HOME]/flotilla/clusters/broken/state.json by hand, or restore it from a backup
     ");
     for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
         let ran = home.run([command, "-p", "broken"]);

@@ -73,8 +73,8 @@ fn nobody_leaves_a_control_plane_that_cannot_be_asked() {
     status: 81
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_LAST_CONTROL_PLANE]: 3 of 3 control planes would be deleted: cluster demo would have none left
-    hint: `flotilla delete -p demo` removes the whole cluster
+    error[GUEST_LAST_CONTROL_PLANE]: cannot delete all 3 control planes of cluster demo
+    hint: `flotilla delete -p demo` deletes the cluster
     ");
     let stopped = home.run(["node", "stop", "m02", "-p", "demo"]).success();
     assert_eq!(stopped.stdout, "demo-m02 is stopped already\n");

@@ -63,7 +63,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     status: 18
     ----- stdout -----
     ----- stderr -----
-    error[MK_CONFIG]: 2 things are wrong with what was asked for
+    error[MK_CONFIG]: 2 errors in the request
         cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
         cluster.yaml:6:9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
     "#);
@@ -415,7 +415,7 @@ nodes:
     status: 35
     ----- stdout -----
     ----- stderr -----
-    error[HOST_NO_MOUNT]: 4 things are wrong with what was asked for
+    error[HOST_NO_MOUNT]: 4 errors in the request
         cluster.yaml:7:5 (`- /nowhere/at/all:/b`): node demo cannot have /nowhere/at/all of the host: No such file or directory (os error 2); make /nowhere/at/all, or mount something else
         cluster.yaml:8:11 (`ports: ['[PORT]:80']`): node demo cannot have port [PORT]/tcp of 127.0.0.1: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
         cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
@@ -443,7 +443,7 @@ nodes:
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: 2 things are wrong with what was asked for
+    error[BUNDLE_UNKNOWN_VERSION]: 2 errors in the request
         cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
         cluster.yaml:8:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");

@@ -47,7 +47,7 @@ fn all_are_listed_and_damaged_ones_are_named() {
     demo     Stopped   0/2     v1.37.1   https://10.213.77.254:6443
     ----- stderr -----
     warning: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged: EOF while parsing an object at line 1 column 1
-    hint: nodes that run go on, and what nodes hold is still in [HOME]/flotilla/clusters/broken/nodes; repair [HOME]/flotilla/clusters/broken/state.json by hand, or put back a copy of it
+    hint: running nodes keep running, and the nodes' data is still in [HOME]/flotilla/clusters/broken/nodes; repair [HOME]/flotilla/clusters/broken/state.json by hand, or restore it from a backup
     ");
     let json = home.run(["list", "-o", "json"]).success().json();
     assert!(
@@ -166,8 +166,8 @@ fn all_that_can_be_stopped_are_and_failures_are_told_at_the_end() {
     ----- stderr -----
     error[HOST_STATE_DAMAGED]: 1 of 2 clusters could not be stopped
         broken: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged: EOF while parsing an object at line 1 column 1
-    hint: nodes that run go on, and what nodes hold is still in [HOME]/flotilla/clusters/broken/nodes
-    hint: repair [HOME]/flotilla/clusters/broken/state.json by hand, or put back a copy of it
+    hint: running nodes keep running, and the nodes' data is still in [HOME]/flotilla/clusters/broken/nodes
+    hint: repair [HOME]/flotilla/clusters/broken/state.json by hand, or restore it from a backup
     ");
 }
 

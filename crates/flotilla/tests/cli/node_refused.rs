@@ -71,7 +71,7 @@ fn everything_that_cannot_be_read_is_told_at_once() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: 12 things are wrong with what was asked for
+    error[MK_USAGE]: 12 errors in the request
         node name "Big" contains 'B': only a-z, 0-9 and '-' are allowed
         "two" is not a number of CPUs
         "lots" is not a size
@@ -116,7 +116,7 @@ fn everything_that_does_not_fit_the_cluster_is_told_at_once() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: 7 things are wrong with what was asked for
+    error[MK_USAGE]: 7 errors in the request
         the cluster already has a node demo-m02
         node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB
         node demo-m02 has a disk of 10 MiB, but needs 2048 MiB
@@ -179,7 +179,7 @@ fn what_another_cluster_has_is_taken() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: 2 things are wrong with what was asked for
+    error[MK_USAGE]: 2 errors in the request
         node name theirs is used by cluster other
         host port 0.0.0.0:9090:80 is in use: cluster other
     hint: give the node another name
@@ -223,7 +223,7 @@ fn all_that_cannot_be_had_of_the_host_is_told_at_once() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: 3 things are wrong with what was asked for
+    error[BUNDLE_UNKNOWN_VERSION]: 3 errors in the request
         cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
         host port 9090:80 is in use: cluster other
         node demo-m03 cannot have /nowhere/at/all of the host: No such file or directory (os error 2)
@@ -245,7 +245,7 @@ fn the_name_is_that_of_the_node_however_it_is_given() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: 2 things are wrong with what was asked for
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: 2 errors in the request
         node theirs-1 has 10 MiB of memory, but a worker needs 256 MiB
         node theirs-2 has 10 MiB of memory, but a worker needs 256 MiB
     hint: give it at least 256m

@@ -99,7 +99,7 @@ fn what_cannot_be_is_refused() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: 2 things are wrong with what was asked for
+    error[MK_USAGE]: 2 errors in the request
         "no" is not a number of CPUs
         "a b-" is not a label
     hint: write a whole number, `max` or `no-limit`

@@ -337,7 +337,7 @@ fn everything_that_is_wrong_is_told_at_once() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: 5 things are wrong with what was asked for
+    error[MK_USAGE]: 5 errors in the request
         "two" is not a number of CPUs
         "lots" is not a size
         "10.0.0.0" is not an address range
@@ -352,7 +352,7 @@ fn everything_that_is_wrong_is_told_at_once() {
     status: 29
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_CORES]: 3 things are wrong with what was asked for
+    error[RSRC_INSUFFICIENT_CORES]: 3 errors in the request
         node flotilla has 9999 CPUs, more than the host's [CPUS]
         node flotilla has 10 MiB of memory, but a control plane needs 1024 MiB
         the pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12
@@ -366,7 +366,7 @@ fn scripts_get_an_event() {
     assert_snapshot!(refused(&["--memory", "10", "--pod-subnet", "10.96.0.0/16", "-o", "json"]), @r#"
     status: 23
     ----- stdout -----
-    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 things are wrong with what was asked for\nnode flotilla has 10 MiB of memory, but a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 errors in the request\nnode flotilla has 10 MiB of memory, but a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

@@ -188,8 +188,8 @@ fn it_cannot_become_another_cluster() {
     status: 11
     ----- stdout -----
     ----- stderr -----
-    error[MK_CONFLICT]: cluster demo is there already, with another DNS domain
-    hint: delete it first with `flotilla delete -p demo`, or give another name with -p
+    error[MK_CONFLICT]: cluster demo already exists with another DNS domain
+    hint: delete it first with `flotilla delete -p demo`, or choose another name with -p
     ");
     let ran = home.run(["start", "-p", "demo", "--force", "--kubernetes-version", "v1.36.4", "-o", "json"]);
     let event = &ran.events()[0]["data"];
@@ -300,8 +300,8 @@ fn while_another_command_changes_it_one_waits_or_fails() {
     status: 11
     ----- stdout -----
     ----- stderr -----
-    error[CLUSTER_BUSY]: another command changes cluster demo: process 4711, `flotilla start`, since [TIME]
-    hint: without --no-wait-lock the command waits for its turn
+    error[CLUSTER_BUSY]: another command is changing cluster demo: process 4711, `flotilla start`, since [TIME]
+    hint: without --no-wait-lock this command waits for the other one
     ");
     drop(home.run(["ip", "-p", "demo"]).success());
 
@@ -314,7 +314,7 @@ fn while_another_command_changes_it_one_waits_or_fails() {
     ----- stderr -----
     waiting for process 4711: flotilla start (since [TIME])
     error[INTERRUPTED]: cancelled while waiting for [HOME]/flotilla/clusters/demo/lock
-    hint: run the same command again to resume; `flotilla status -p demo` shows what runs
+    hint: run the command again to resume; `flotilla status -p demo` shows what runs
     ");
 
     let waiting = home.start(["stop", "-p", "demo"]);
