@@ -1,4 +1,4 @@
-//! `flotilla kubectl`: the program and the kubeconfig with which a person reaches a cluster.
+//! `flotilla kubectl`: the program and the kubeconfig with which a user reaches a cluster.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! The use cases: what each command does, for the command line and any other front end.
 //!
 //! One module for each: a `Request` in, a result out, both plain data; what happens in between is an event. Nothing here
-//! prints, asks a person, reads the environment or names a driver. Where a person may refuse, there are two calls:
+//! prints, asks a user, reads the environment or names a driver. Where a user may refuse, there are two calls:
 //! `prepare` gives what would change and holds the cluster's lock, `run` does it.
 
 pub mod bring_up;

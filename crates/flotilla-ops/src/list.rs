@@ -39,7 +39,7 @@ pub struct Valid {
     pub cluster: Cluster,
     /// None if it was not asked for.
     pub power: Option<ClusterPower>,
-    /// The current context of the person's kubeconfig. A kubeconfig that cannot be read has none.
+    /// The current context of the user's kubeconfig. A kubeconfig that cannot be read has none.
     pub is_current: bool,
 }
 

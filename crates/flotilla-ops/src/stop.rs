@@ -11,7 +11,7 @@ use crate::{Context, OpError};
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     pub cluster: ClusterName,
-    /// Leaves the person's kubeconfig alone.
+    /// Leaves the user's kubeconfig alone.
     pub keep_context: bool,
     pub busy: WhenBusy,
 }

@@ -1,4 +1,4 @@
-//! `flotilla update-context`: puts the cluster into the person's kubeconfig and makes it the current context.
+//! `flotilla update-context`: puts the cluster into the user's kubeconfig and makes it the current context.
 
 use std::path::PathBuf;
 

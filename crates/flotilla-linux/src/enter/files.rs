@@ -92,7 +92,7 @@ impl Files {
         Ok(names)
     }
 
-    /// Writes a file, whole or not at all; makes its folder.
+    /// Writes a file, whole or not at all; makes its directory.
     pub fn write(&self, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
         self.write_by(path, mode, |file| file.write_all(bytes))
     }

@@ -48,7 +48,7 @@ status: 85
 ----- stdout -----
 ----- stderr -----
 error[GUEST_NO_CLUSTER]: there is no cluster nowhere
-hint: make it with `flotilla start -p nowhere`
+hint: create it with `flotilla start -p nowhere`
 ";
     for command in commands {
         assert_eq!(home.run(["-p", "nowhere"].iter().chain(command)).to_string(), told, "{command:?}");
@@ -158,8 +158,8 @@ fn ranges_that_nobody_knows_are_not_handed_out_a_second_time() {
     let start = ["start", "--dry-run", "--force", "-p", "new"];
     let ran = home.run(start);
     let told = "error[HOST_STATE_DAMAGED]: the address ranges of cluster broken are unknown: its state cannot be read\n\
-        hint: repair cluster broken (`flotilla status -p broken` says what is wrong), or choose ranges that it does not \
-        use with --subnet and --pod-subnet\n";
+        hint: repair cluster broken (see `flotilla status -p broken`), or choose ranges that it does not use with --subnet \
+        and --pod-subnet\n";
     assert!(ran.status == 38 && ran.stderr.ends_with(told), "{ran}");
     let chosen = ["--subnet", "10.213.99.0/24", "--pod-subnet", "10.253.0.0/16"];
     assert_eq!(home.run(start.iter().chain(&chosen)).status, 0);

@@ -118,8 +118,8 @@ fn its_address_is_known() {
     status: 0
     ----- stdout -----
     {
-      "ip": "10.213.77.2",
-      "name": "demo"
+      "name": "demo",
+      "ip": "10.213.77.2"
     }
     ----- stderr -----
     "#);
@@ -194,7 +194,7 @@ fn it_cannot_become_another_cluster() {
     let ran = home.run(["start", "-p", "demo", "--force", "--kubernetes-version", "v1.36.4", "-o", "json"]);
     let event = &ran.events()[0]["data"];
     assert_eq!((ran.status, &event["exitcode"]), (11, &"11".into()), "{ran}");
-    assert_eq!(event["message"], "cluster demo is there already, with another Kubernetes version");
+    assert_eq!(event["message"], "cluster demo already exists with another Kubernetes version");
 }
 
 #[test]
