@@ -49,7 +49,7 @@ async fn ask<T: DeserializeOwned>(
     }
 }
 
-/// Whether the program failed as none of ours does: an older one takes these arguments for a person's.
+/// Whether the program failed as none of ours does: an older one takes these arguments for a user's.
 fn is_of_another_version(error: &GuestError) -> bool {
     let GuestError::Failed { status, tail, .. } = error else { return false };
     let says_why = tail.iter().any(|line| line.starts_with(FAILURE) && !line.contains("another version"));
