@@ -21,6 +21,8 @@ mod restore;
 mod snapshot;
 
 pub(crate) use copies::set_aside;
+#[cfg(test)]
+pub(crate) use copies::tests::sh;
 
 pub(crate) const DATA: &str = "/var/lib/etcd";
 const DATABASE: &str = "/var/lib/etcd/member/snap/db";

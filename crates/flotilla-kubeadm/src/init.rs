@@ -167,7 +167,10 @@ async fn wait_for_answer(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::etcd::sh;
     use crate::files::FOUNDING;
     use flotilla_testkit::fake::{self, FakeMachine};
 
@@ -196,6 +199,41 @@ mod tests {
         let machine = FakeMachine::new(&[], &[("kubeadm init", Err(""))]);
         initialise_on(&machine).await.unwrap();
         assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c", "kubeadm init"]);
+        assert!(machine.log().contains(&format!("sh -c {CLEAR}")), "{:?}", machine.log());
+    }
+
+    /// What a killed `kubeadm init` may leave, and whether it belongs to it.
+    const LEFT: [(&str, bool); 6] = [
+        ("etc/kubernetes/pki/etcd/ca.crt", true),
+        ("etc/kubernetes/pki/sa.key", true),
+        ("etc/kubernetes/admin.conf", true),
+        ("etc/kubernetes/manifests/etcd.yaml", true),
+        ("etc/flotilla/kubeadm.yaml", false),
+        ("var/lib/etcd/other", false),
+    ];
+
+    /// Clears away in a directory that stands for the machine's root. Gives what was printed and what is left.
+    fn clear(root: &Path) -> (String, Vec<&'static str>) {
+        let printed = sh(root, &format!("systemctl() {{ test \"$*\" = 'stop kubelet'; }}\n{CLEAR}"));
+        let left = LEFT.iter().map(|(path, _)| *path).filter(|path| root.join(path).exists());
+        (printed.trim().to_owned(), left.collect())
+    }
+
+    #[test]
+    fn what_a_killed_init_left_is_cleared_away_unless_there_is_data() {
+        let root = tempfile::tempdir().unwrap();
+        for (path, _) in LEFT {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "cut off").unwrap();
+        }
+        let data = root.path().join("var/lib/etcd/member");
+        std::fs::create_dir(&data).unwrap();
+        assert_eq!(clear(root.path()), ("kept".to_owned(), LEFT.map(|(path, _)| path).to_vec()));
+
+        std::fs::remove_dir(&data).unwrap();
+        let others = LEFT.iter().filter(|(_, cleared)| !cleared).map(|(path, _)| *path).collect();
+        assert_eq!(clear(root.path()), (String::new(), others));
     }
 
     #[tokio::test]

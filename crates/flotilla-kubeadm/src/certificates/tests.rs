@@ -60,8 +60,11 @@ async fn a_kubelet_that_has_not_rotated_yet_has_its_certificate_in_its_kubeconfi
 
 #[test]
 fn of_several_certificates_the_first_to_expire_counts() {
-    let chain = format!("{LONG}{EXPIRED}");
-    assert_eq!(expiry_of_pem(chain.as_bytes()), expiry_of_pem(EXPIRED.as_bytes()));
+    let first = expiry_of_pem(EXPIRED.as_bytes());
+    assert!(first < expiry_of_pem(LONG.as_bytes()), "{first:?}");
+    for chain in [[LONG, EXPIRED], [EXPIRED, LONG]] {
+        assert_eq!(expiry_of_pem(chain.concat().as_bytes()), first);
+    }
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Runs a script by the shell itself, with the node's folders below `root`.
-    pub(in crate::etcd) fn sh(root: &Path, script: &str) -> String {
+    pub(crate) fn sh(root: &Path, script: &str) -> String {
         let root = root.display();
         let script = script.replace("/var/", &format!("{root}/var/"));
         let script = script.replace("/etc/", &format!("{root}/etc/"));

@@ -94,7 +94,7 @@ impl Facts {
             cgroups: Cgroups::of_host(),
             overlay: lists_filesystem(&text("/proc/filesystems"), "overlay")
                 || has_module(&release, "overlay"),
-            home_on_overlay: is_on_overlay(home),
+            home_on_overlay: file_system(home) == Some(OVERLAY_MAGIC),
             home_trial: root.then(|| try_home(home)),
             inotify_instances: Setting::read("fs/inotify/max_user_instances"),
             forwarding: Setting::read("net/ipv4/ip_forward"),
@@ -176,10 +176,9 @@ fn lists_module(list: &str, name: &str) -> bool {
     files.filter_map(|file| file.split_once(".ko")).any(|(module, _)| module == name)
 }
 
-/// Whether the folder, or the nearest one above it that is there, is on an overlay.
-fn is_on_overlay(folder: &Path) -> bool {
-    let stat = folder.ancestors().find_map(|path| statfs(path).ok());
-    stat.is_some_and(|stat| stat.f_type == OVERLAY_MAGIC)
+/// The kind of file system that the directory, or the nearest one above it that exists, is on.
+fn file_system(directory: &Path) -> Option<FsWord> {
+    directory.ancestors().find_map(|path| statfs(path).ok()).map(|stat| stat.f_type)
 }
 
 /// Tries the folder, or the nearest one above it that is there.
@@ -244,8 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_yet_is_looked_for_above() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(is_on_overlay(&dir.path().join("not/made/yet")), is_on_overlay(dir.path()));
+    fn a_directory_that_does_not_exist_yet_is_on_the_file_system_of_the_nearest_above() {
+        // statfs(2): the one kind of which every host has exactly one place.
+        const PROC_MAGIC: FsWord = 0x9fa0;
+        for path in ["/proc", "/proc/not/made/yet"] {
+            assert_eq!(file_system(Path::new(path)), Some(PROC_MAGIC), "{path}");
+        }
+        let elsewhere = file_system(Path::new("/not/made/yet"));
+        assert!(elsewhere.is_some_and(|kind| kind != PROC_MAGIC), "{elsewhere:?}");
     }
 }
