@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flotilla_node_api::NodeConfig;
-use flotilla_spec::error::Requirement;
-use flotilla_spec::{ClusterName, NodeName};
-use ipnet::Ipv4Net;
+use flotilla_spec::{ClusterName, DriverName, NodeName};
+use serde::{Deserialize, Serialize};
 
+use crate::capabilities::Capabilities;
 use crate::changed::Changed;
 use crate::cluster::Cluster;
 use crate::explain::Code;
-use crate::facts::{HostFacts, LinkFacts, RootFacts};
+use crate::facts::RootFacts;
 use crate::guest::{Guest, GuestError};
+use crate::host::Refusal;
 
 /// A machine's power, as found.
 ///
@@ -22,14 +23,17 @@ use crate::guest::{Guest, GuestError};
 /// (absent) ──ensure──▶ On ◀──ensure── Off        remove: from each of them to (absent)
 ///                      └────stop────▶ Off
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Power {
     On,
     Off,
+    /// The host of the machine does not answer, and why. The machine may be on, and may be a member of its cluster.
+    Unknown(String),
 }
 
 /// What a driver sees of a machine without asking anything inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineState {
     pub power: Power,
     /// Nothing of what the driver gave it (links, rules) is missing. Only a machine that is on can be intact.
@@ -44,9 +48,18 @@ pub struct LogFile {
     pub text: String,
 }
 
+impl MachineState {
+    /// Of a machine that nothing can be said about.
+    pub fn unknown(why: impl Into<String>) -> Self {
+        Self { power: Power::Unknown(why.into()), intact: false }
+    }
+}
+
 /// One node's machine, whatever it is made of.
 pub trait Machine: Send + Sync {
     fn name(&self) -> &NodeName;
+    /// Who made it.
+    fn driver(&self) -> &DriverName;
     fn state(&self) -> MachineState;
     fn guest(&self) -> &dyn Guest;
 
@@ -73,49 +86,6 @@ pub trait Machine: Send + Sync {
     }
 }
 
-/// An address range that somebody on the host uses, and who.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subnet {
-    pub range: Ipv4Net,
-    pub user: String,
-    /// The host looks there before it looks at its ordinary routes: however wide the range, packets for a narrower one
-    /// of ours go there.
-    pub before_main: bool,
-}
-
-/// Something a host check has to say.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// A stable name, as errors have them: `HOST_NO_OVERLAY`.
-    #[serde(rename = "name")]
-    pub code: &'static str,
-    #[serde(skip)]
-    pub exit_status: u8,
-    pub severity: Severity,
-    /// What was looked at, and what was found.
-    pub text: String,
-    /// What to do about it; empty where all is well.
-    pub cure: String,
-}
-
-/// Something that a node wants of the host and cannot have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub requirement: Requirement,
-    pub finding: Finding,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    Good,
-    /// It works without, but not as well.
-    Warning,
-    /// No machine can be made here.
-    Fatal,
-}
-
 /// A driver could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -128,44 +98,34 @@ pub enum DriverError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+    /// Nothing is known of the machines there: they may be on.
+    #[error("host {host} does not answer")]
+    Unreachable { host: String, why: String },
     #[error(transparent)]
     Guest(#[from] GuestError),
 }
 
-/// Makes, finds and removes the machines of a cluster, and the network between them.
+/// Makes, finds, powers and removes machines.
 ///
-/// Every call is idempotent: what already exists is a success, and so is the removal of what is not.
+/// Every call is idempotent: what exists already is a success, and so is the removal of what does not. A driver whose host
+/// does not answer says [`DriverError::Unreachable`], never that there are no machines.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Looks at the host and says what it lacks, and what is well. Changes nothing.
-    async fn examine(&self) -> Vec<Finding>;
+    /// What nodes of a cluster call it.
+    fn name(&self) -> &DriverName;
 
-    /// Looks at what the nodes of a cluster that are to run want of the host, and names what they cannot have: ports that
-    /// others listen on, directories that do not exist. Changes nothing.
-    async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError>;
+    /// What its machines can do. Plain data: nothing is asked.
+    fn capabilities(&self) -> Capabilities;
 
-    /// Address ranges that are in use on the host by others than this cluster.
-    async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError>;
+    /// Looks at what these nodes want of the host, and names what they cannot have: directories that do not exist. Changes
+    /// nothing.
+    async fn check(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Vec<Refusal>, DriverError>;
 
-    /// Whether the cluster's network is there and whole, with the host's ports that lead to its nodes.
-    async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError>;
-
-    async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
-
-    /// The host, as far as it matters inside nodes.
-    async fn facts(&self) -> Result<HostFacts, DriverError>;
-
-    /// The link that the cluster's nodes have.
-    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError>;
+    /// The machines of a cluster that exist, in whatever state.
+    async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
     /// The root that a node has, or will have.
     async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError>;
-
-    /// Brings the host's routes and ports in line with the nodes of the cluster: those to nodes that are gone are removed.
-    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError>;
-
-    /// The machines that exist, in whatever state.
-    async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
     /// Makes the machine if it does not exist, and turns it on if it is off: with `config` inside. Gives one that is on
     /// already the link that it lacks, and changes nothing else in it. Programs can run in it afterwards.
@@ -182,7 +142,6 @@ pub trait Driver: Send + Sync {
     /// Removes the machine with its disk.
     async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;
 
-    /// Removes everything that belongs to the name, known or not: machines, network, rules. The state directory may be
-    /// damaged or gone.
+    /// Removes every machine that belongs to the name, known or not. The state directory may be damaged or gone.
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError>;
 }

@@ -77,6 +77,8 @@ pub enum GuestError {
     OtherVersion { node: String },
     #[error("node {node} is not running")]
     Off { node: String },
+    #[error("node {node} cannot be reached: {why}")]
+    Unknown { node: String, why: String },
     #[error("interrupted")]
     Interrupted,
 }

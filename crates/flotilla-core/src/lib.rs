@@ -1,9 +1,10 @@
 //! The words that all crates share, and the traits between the layers. No I/O, no policy.
 //!
 //! - [`cluster`]: what a user wants, and what was allocated to it;
-//! - [`driver`] makes machines, [`guest`] runs programs in one, [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its
-//!   database, [`bundles`] are what nodes are made from, [`kubeconfig`] is where the user's clients find the cluster:
-//!   each has a fake in the test kit;
+//! - [`host`] is where machines run: a [`driver`] makes them, with some [`capabilities`], the [`network`] connects them,
+//!   [`guest`] runs programs in one; [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its database, [`bundles`] are
+//!   what nodes are made from, [`kubeconfig`] is where the user's clients find the cluster: each has a fake in the test
+//!   kit;
 //! - [`facts`] is what a host tells for the inside of its nodes, [`node`] asks a node's own program;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
@@ -11,6 +12,7 @@
 pub mod bootstrap;
 pub mod bundles;
 pub mod cancel;
+pub mod capabilities;
 pub mod certificate;
 mod changed;
 pub mod cluster;
@@ -20,7 +22,9 @@ pub mod event;
 pub mod explain;
 pub mod facts;
 pub mod guest;
+pub mod host;
 pub mod kubeconfig;
+pub mod network;
 pub mod node;
 
 pub use bootstrap::{
@@ -31,15 +35,16 @@ pub use bundles::{
     BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect,
 };
 pub use cancel::Cancel;
+pub use capabilities::{Capabilities, Capability, PortKind, requirements};
 pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
 pub use cluster::{Allocations, Cluster, Node};
-pub use driver::{
-    Driver, DriverError, Finding, LogFile, Machine, MachineState, Power, Refusal, Severity, Subnet,
-};
+pub use driver::{Driver, DriverError, LogFile, Machine, MachineState, Power};
 pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
 pub use facts::{HostFacts, LinkFacts, RootFacts};
 pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError};
+pub use host::{Finding, Host, Refusal, Severity};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
+pub use network::{Network, Subnet};

@@ -19,15 +19,17 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 
 use crate::error::EngineError;
+use crate::fleet::{Fleet, Found};
 use crate::nodes::Nodes;
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
 use crate::quorum::{self, Quorum};
 use crate::store::ClusterStore;
+use crate::unknown::UnknownMachine;
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
 use flotilla_core::{
-    Bootstrapper, Changed, Condition, Drain, Driver, Kubeconfig, KubernetesState, Machine, Member,
-    Membership, Power,
+    Bootstrapper, Changed, Condition, Drain, DriverError, Kubeconfig, KubernetesState, Machine, MachineState,
+    Member, Membership, Power,
 };
 
 pub use restart::Resize;
@@ -40,7 +42,7 @@ use work::Work;
 /// What a change needs.
 #[derive(Clone, Copy)]
 pub struct Engine<'a> {
-    pub driver: &'a dyn Driver,
+    pub fleet: Fleet<'a>,
     pub bootstrapper: &'a dyn Bootstrapper,
     pub kubeconfig: &'a dyn Kubeconfig,
     pub store: &'a ClusterStore,
@@ -77,10 +79,11 @@ impl Engine<'_> {
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Observed, EngineError> {
-        let network = self.driver.has_network(cluster).await?;
+        let network = self.fleet.has_network(cluster).await?;
         let routes = self.nodes().are_configured(cluster, machines).await?;
         let mut memberships = BTreeMap::new();
-        for (name, machine) in machines {
+        let is_known = |machine: &dyn Machine| !matches!(machine.state().power, Power::Unknown(_));
+        for (name, machine) in machines.iter().filter(|(_, machine)| is_known(machine.as_ref())) {
             memberships.insert(name.clone(), self.bootstrapper.membership(machine.as_ref()).await?);
         }
         let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
@@ -91,7 +94,7 @@ impl Engine<'_> {
         let orphans = workers.map(|node| node.name.clone()).filter(|name| holds_data(name));
         let orphans = if initial_members.is_empty() { orphans.collect() } else { BTreeSet::new() };
         let is_joined = |name: &NodeName| {
-            memberships[name] == Membership::Member && machines[name].state().power == Power::On
+            memberships.get(name) == Some(&Membership::Member) && machines[name].state().power == Power::On
         };
         let mut joined: BTreeSet<_> = machines.keys().filter(|name| is_joined(name)).cloned().collect();
         let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
@@ -151,7 +154,7 @@ impl Engine<'_> {
 
     /// The machines, with what is inside.
     pub fn nodes(&self) -> Nodes<'_> {
-        Nodes::of(self.driver)
+        Nodes::of(self.fleet)
     }
 
     /// The members of etcd, as the control planes that are on know them: see [`quorum::ask`].
@@ -187,6 +190,12 @@ impl Engine<'_> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         can_start(cluster, &observed)?;
+        let left_alone = |node: &&NodeSpec| node.power == WantedPower::Running;
+        for node in cluster.spec.nodes.iter().filter(left_alone) {
+            if let Some(why) = observed.unknown(&node.name) {
+                self.warn(&format!("node {} is left alone: {why}", node.name));
+            }
+        }
         let plan = plan::start(cluster, &observed, &wait.conditions);
         let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit);
         self.do_start(&plan, &work, &wait.conditions).await
@@ -231,7 +240,11 @@ impl Engine<'_> {
         let may_stop = |node: &&NodeSpec| node.role == Role::Worker || !control_plane_runs;
         let stopped = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
         for node in stopped.filter(may_stop) {
-            self.driver.stop(cluster.name(), &node.name).await?;
+            match self.fleet.stop(&node.driver(), cluster.name(), &node.name).await {
+                // Nobody can say whether it is on; whoever needs it says so.
+                Err(DriverError::Unreachable { .. }) => {}
+                stopped => drop(stopped?),
+            }
         }
         Ok(())
     }
@@ -243,6 +256,8 @@ impl Engine<'_> {
         let observed = Observed { published, ..powers(&machines) };
         let plan = plan::stop(cluster, &observed);
         self.apply(&plan, &Work::on(cluster, machines)).await?;
+        let all: Vec<_> = observed.machines.keys().cloned().collect();
+        require_known(cluster, &observed, &all, "stop")?;
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
     }
 
@@ -254,6 +269,7 @@ impl Engine<'_> {
         how: Drain,
     ) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
+        require_known(cluster, &powers(&machines), nodes, "drain")?;
         let plan = plan::drain_nodes(&powers(&machines), nodes, how);
         let work = Work::on(cluster, machines);
         self.or_admit(self.apply(&plan, &work).await, nodes, &work).await
@@ -275,6 +291,7 @@ impl Engine<'_> {
         } else {
             self.observe_with(cluster, &machines).await?
         };
+        require_known(cluster, &observed, nodes, "stop")?;
         let why = (Leaving::Stopped, force);
         let retiring = self.retiring_or_forced(cluster, &observed, &control_planes, why)?;
         let plan = plan::stop_nodes(&observed, nodes, &retiring);
@@ -335,6 +352,11 @@ impl Engine<'_> {
         node: &NodeName,
     ) -> Result<Arc<dyn Machine>, EngineError> {
         let mut machines = self.machines(name).await?;
+        let state = machines.get(node).map(|machine| machine.state());
+        if let Some(MachineState { power: Power::Unknown(why), .. }) = state {
+            let (cluster, nodes) = (name.clone(), vec![node.clone()]);
+            return Err(EngineError::Unknown { cluster, nodes, doing: "use", why });
+        }
         machines.retain(|_, machine| machine.state().power == Power::On);
         if machines.is_empty() {
             return Err(EngineError::Stopped(name.clone()));
@@ -349,12 +371,24 @@ impl Engine<'_> {
         Ok(cluster.spec.control_planes().any(|node| observed.is_on(&node.name)))
     }
 
+    /// Every machine of a cluster. A node whose host does not answer has one that is neither on nor off.
     pub async fn machines(
         &self,
         name: &ClusterName,
     ) -> Result<BTreeMap<NodeName, Arc<dyn Machine>>, EngineError> {
-        let found = self.driver.find(name).await?;
-        Ok(found.into_iter().map(|machine| (machine.name().clone(), machine)).collect())
+        let Found { mut machines, silent } = self.fleet.list(name).await?;
+        if silent.is_empty() {
+            return Ok(machines);
+        }
+        // A state that cannot be read names no nodes: what is there is still found.
+        for node in self.store.load(name).ok().flatten().iter().flat_map(|cluster| &cluster.spec.nodes) {
+            let Some((driver, why)) = silent.iter().find(|(driver, _)| *driver == node.driver()) else {
+                continue;
+            };
+            let (name, driver, why) = (node.name.clone(), driver.clone(), why.clone());
+            machines.entry(name.clone()).or_insert_with(|| Arc::new(UnknownMachine { name, driver, why }));
+        }
+        Ok(machines)
     }
 
     /// Does the steps, each as soon as those before it are done and its kind has room. A step that fails stops those that
@@ -413,7 +447,7 @@ impl Engine<'_> {
     async fn act(&self, action: &Action, work: &Work<'_>) -> Result<Outcome, EngineError> {
         let outcome = |changed: Changed| if changed.is_yes() { Outcome::Done } else { Outcome::Kept };
         match action {
-            Action::Network => Ok(outcome(self.driver.ensure_network(work.cluster()?).await?)),
+            Action::Network => Ok(outcome(self.fleet.ensure_network(work.cluster()?).await?)),
             Action::Machine(node) => {
                 let machine =
                     self.nodes().ensure(work.cluster()?, &work.node(node)?, work.is_on(node)).await?;
@@ -456,7 +490,9 @@ impl Engine<'_> {
                 self.bootstrapper.remove_from_api(cluster, node, via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
-            Action::RemoveMachine(node) => Ok(outcome(self.driver.remove(work.name, node).await?)),
+            Action::RemoveMachine(node) => {
+                Ok(outcome(self.fleet.remove(&work.owner(node), work.name, node).await?))
+            }
             Action::Renew(nodes) => {
                 let cluster = work.cluster()?;
                 let due = nodes.iter().map(|name| work.at(name).map(|(_, node, machine)| (node, machine)));
@@ -491,12 +527,12 @@ impl Engine<'_> {
                 self.bootstrapper.wait(&meant, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
             }
-            Action::Stop(node) => Ok(outcome(self.driver.stop(work.name, node).await?)),
+            Action::Stop(node) => Ok(outcome(self.fleet.stop(&work.owner(node), work.name, node).await?)),
             Action::UnsetContext => Ok(outcome(self.unset_context(work.name)?)),
             Action::RemoveFromKubeconfig => {
                 Ok(outcome(self.remove_from_kubeconfig(work.name, &work.authorities)?))
             }
-            Action::RemoveAll => Ok(outcome(self.driver.remove_all(work.name).await?)),
+            Action::RemoveAll => Ok(outcome(self.fleet.remove_all(work.name).await?)),
             Action::RemoveState => Ok(outcome(self.store.remove(work.name)?)),
         }
     }
@@ -509,6 +545,13 @@ fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> 
         let (cluster, node) = (cluster.name().clone(), node.clone());
         return Err(EngineError::AuthorityExpired { cluster, node, authority: authority.clone() });
     }
+    let unknown = observed.all_unknown();
+    if let Some((_, why)) = unknown.first().filter(|_| observed.initial_members.is_empty()) {
+        // Any of them may be a member of a cluster that runs.
+        let nodes = unknown.iter().map(|(node, _)| (*node).clone()).collect();
+        let (cluster, why) = (cluster.name().clone(), (*why).to_owned());
+        return Err(EngineError::Unknown { cluster, nodes, doing: "start", why });
+    }
     let is_lost = cluster.allocations.founded && observed.initial_members.is_empty();
     if observed.orphans.is_empty() && !is_lost {
         return Ok(());
@@ -516,6 +559,19 @@ fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> 
     let lost = cluster.spec.control_planes().map(|node| node.name.clone()).collect();
     let members = observed.orphans.iter().cloned().collect();
     Err(EngineError::ControlPlaneLost { cluster: cluster.name().clone(), lost, members })
+}
+
+/// Refuses to do something to nodes whose host does not answer.
+fn require_known(
+    cluster: &Cluster,
+    observed: &Observed,
+    nodes: &[NodeName],
+    doing: &'static str,
+) -> Result<(), EngineError> {
+    let unknown: Vec<_> = nodes.iter().filter(|node| observed.unknown(node).is_some()).cloned().collect();
+    let Some(why) = unknown.first().and_then(|node| observed.unknown(node)) else { return Ok(()) };
+    let (cluster, why) = (cluster.name().clone(), why.to_owned());
+    Err(EngineError::Unknown { cluster, nodes: unknown, doing, why })
 }
 
 /// What is seen of machines alone.

@@ -24,6 +24,9 @@ pub enum EngineError {
     NoNode { cluster: ClusterName, node: String, nodes: Vec<NodeName> },
     #[error("node {node} is not running")]
     NotRunning { cluster: ClusterName, node: NodeName },
+    /// The host of these nodes does not answer, so that nobody can say whether they are on.
+    #[error("cannot {doing} {}: {why}", names(.nodes))]
+    Unknown { cluster: ClusterName, nodes: Vec<NodeName>, doing: &'static str, why: String },
     #[error("cluster {0} is stopped")]
     Stopped(ClusterName),
     #[error(
@@ -156,6 +159,7 @@ impl Explain for EngineError {
             Self::NoCluster { .. } => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } | Self::NoQuorum { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
+            Self::Unknown { .. } | Self::Driver(DriverError::Unreachable { .. }) => ("HOST_UNREACHABLE", 39),
             Self::Paused { .. } => ("GUEST_PAUSED", 89),
             Self::ApiSilent { .. } => ("GUEST_API_SILENT", 89),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
@@ -277,6 +281,13 @@ impl Explain for EngineError {
             Self::Kubeconfig { .. } => vec![
                 "repair the file, or set KUBECONFIG to another one; `flotilla kubectl` works without it".into(),
             ],
+            Self::Unknown { cluster, .. } => vec![format!(
+                "make its host answer, then run the command again; `flotilla status{}` shows what is known",
+                profile_flag(cluster)
+            )],
+            Self::Driver(DriverError::Unreachable { host, why }) => {
+                vec![format!("{why}; make host {host} answer, then run the command again")]
+            }
             Self::Driver(DriverError::Failed { hints, .. }) => hints.clone(),
             Self::Driver(DriverError::Guest(source)) if !unresponsive(source).is_empty() => unresponsive(source),
             Self::Bootstrap(error) => of_bootstrap(error),

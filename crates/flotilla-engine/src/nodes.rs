@@ -1,30 +1,32 @@
 //! Machines and what is inside them: computed here, made by the driver, kept right by the nodes themselves.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{Changed, Driver, DriverError, HostFacts, LinkFacts, Machine, Power, node};
+use flotilla_core::{Changed, Driver, DriverError, Host, HostFacts, LinkFacts, Machine, Power, node};
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
+use crate::fleet::Fleet;
 use crate::node_config;
 
 /// How many nodes are asked at the same time.
 const AT_ONCE: usize = 8;
 
-/// What all nodes of a cluster have in common.
+/// What all nodes of a cluster on one host have in common.
 struct Facts {
     host: HostFacts,
     link: LinkFacts,
 }
 
-/// The machines of a driver, with what is inside.
+/// The machines of all drivers, with what is inside.
 #[derive(Clone, Copy)]
 pub struct Nodes<'a> {
-    driver: &'a dyn Driver,
+    fleet: Fleet<'a>,
 }
 
 impl std::fmt::Debug for Nodes<'_> {
@@ -34,8 +36,8 @@ impl std::fmt::Debug for Nodes<'_> {
 }
 
 impl<'a> Nodes<'a> {
-    pub fn of(driver: &'a dyn Driver) -> Self {
-        Self { driver }
+    pub fn of(fleet: Fleet<'a>) -> Self {
+        Self { fleet }
     }
 
     /// Makes a node's machine, boots it, repairs its link or what is inside: whichever is needed. `was_on` says that it ran
@@ -46,8 +48,9 @@ impl<'a> Nodes<'a> {
         node: &Node,
         was_on: bool,
     ) -> Result<Arc<dyn Machine>, DriverError> {
-        let config = self.render(cluster, node, &self.facts(cluster).await?).await?;
-        let machine = self.driver.ensure(cluster, &node.spec.name, &config).await?;
+        let (host, driver) = self.fleet.place(&node.spec)?;
+        let config = render(driver, cluster, node, &Facts::of(host, cluster).await?).await?;
+        let machine = driver.ensure(cluster, &node.spec.name, &config).await?;
         if was_on {
             // It may have been cut off while the others were configured.
             node::configure(machine.as_ref(), &config).await?;
@@ -62,7 +65,7 @@ impl<'a> Nodes<'a> {
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Changed, DriverError> {
-        let mut changed = self.driver.ensure_routes(cluster).await?;
+        let mut changed = self.fleet.ensure_routes(cluster).await?;
         let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
         for (machine, config) in self.configs(cluster, machines).await? {
             calls.push(Box::pin(async move { node::configure(machine.as_ref(), &config).await }));
@@ -109,23 +112,32 @@ impl<'a> Nodes<'a> {
             (state.power == Power::On && state.intact).then(|| (node, Arc::clone(machine)))
         };
         let connected: Vec<_> = cluster.nodes().filter_map(connected).collect();
-        if connected.is_empty() {
-            return Ok(Vec::new());
-        }
-        let facts = self.facts(cluster).await?;
+        let mut facts = BTreeMap::new();
         let mut configs = Vec::new();
         for (node, machine) in connected {
-            configs.push((machine, self.render(cluster, &node, &facts).await?));
+            let (host, driver) = self.fleet.place(&node.spec)?;
+            let facts = match facts.entry(host.name()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => unknown.insert(Facts::of(host, cluster).await?),
+            };
+            configs.push((machine, render(driver, cluster, &node, facts).await?));
         }
         Ok(configs)
     }
+}
 
-    async fn facts(&self, cluster: &Cluster) -> Result<Facts, DriverError> {
-        Ok(Facts { host: self.driver.facts().await?, link: self.driver.link(cluster).await? })
+impl Facts {
+    async fn of(host: &dyn Host, cluster: &Cluster) -> Result<Self, DriverError> {
+        Ok(Self { host: host.facts().await?, link: host.network().link(cluster).await? })
     }
+}
 
-    async fn render(&self, cluster: &Cluster, node: &Node, facts: &Facts) -> Result<NodeConfig, DriverError> {
-        let root = self.driver.root(cluster, &node.spec.name).await?;
-        Ok(node_config::render(cluster, node, &facts.host, &facts.link, &root))
-    }
+async fn render(
+    driver: &dyn Driver,
+    cluster: &Cluster,
+    node: &Node,
+    facts: &Facts,
+) -> Result<NodeConfig, DriverError> {
+    let root = driver.root(cluster, &node.spec.name).await?;
+    Ok(node_config::render(cluster, node, &facts.host, &facts.link, &root))
 }

@@ -65,6 +65,18 @@ impl Observed {
         self.machines.get(node).is_some_and(|state| state.power == Power::On)
     }
 
+    /// Why nothing is known of a machine, if that is so. It may be on.
+    pub(crate) fn unknown(&self, node: &NodeName) -> Option<&str> {
+        match &self.machines.get(node)?.power {
+            Power::Unknown(why) => Some(why),
+            Power::On | Power::Off => None,
+        }
+    }
+
+    pub(crate) fn all_unknown(&self) -> Vec<(&NodeName, &str)> {
+        self.machines.keys().filter_map(|name| Some((name, self.unknown(name)?))).collect()
+    }
+
     fn is_whole(&self, node: &NodeName) -> bool {
         self.machines.get(node).is_some_and(|state| state.intact)
     }
@@ -181,13 +193,14 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The nodes that are started. One that is being deleted is not, unless it is a member of etcd, which may need it until
+    /// The nodes that are started. One whose host does not answer is left alone. One that is being deleted is not, unless it is a member of etcd, which may need it until
     /// it has left.
     fn to_run(self) -> impl Iterator<Item = &'a NodeSpec> {
         let Self { cluster, observed, only } = self;
         let is_needed =
             |name| !cluster.allocations.leaving.contains(name) || observed.initial_members.contains(name);
-        let is_meant = move |name| only.is_none_or(|only| only.contains(name));
+        let is_meant =
+            move |name| only.is_none_or(|only| only.contains(name)) && observed.unknown(name).is_none();
         let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
         nodes.filter(move |node| is_meant(&node.name) && is_needed(&node.name))
     }
@@ -196,6 +209,10 @@ impl<'a> Scope<'a> {
 fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let Scope { cluster, observed, only } = scope;
     let mut plan = Plan::default();
+    if observed.initial_members.is_empty() && !observed.all_unknown().is_empty() {
+        // A machine that nobody can ask may be a member of a cluster that runs: nothing may be made beside it.
+        return plan;
+    }
     let name = cluster.name();
     let subnet = cluster.allocations.subnet;
     let network = (!observed.network)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flotilla_core::{BootstrapError, Machine, Membership, Power};
+use flotilla_core::{BootstrapError, GuestError, Machine, Membership, Power};
 
 use crate::files::{FOUNDED, INITIALISED, JOINED};
 use crate::phase::in_node;
@@ -37,11 +37,19 @@ pub(crate) async fn has(machine: &dyn Machine, mark: &str) -> Result<bool, Boots
 pub(crate) async fn read(machine: &dyn Machine, path: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
     match machine.state().power {
         Power::On => machine.guest().read(path).await.map_err(in_node("read a file", machine)),
+        // What its disk says is not known either: whoever asks has to leave it alone before.
+        Power::Unknown(why) => Err(unknown(machine, why)),
         Power::Off => machine.read_disk(path).map_err(|error| BootstrapError::Api {
             action: format!("read {path} of node {}", machine.name()),
             source: error.into(),
         }),
     }
+}
+
+/// Nobody can say what a machine is whose host does not answer.
+pub(crate) fn unknown(machine: &dyn Machine, why: String) -> BootstrapError {
+    let node = machine.name().to_string();
+    in_node("read a file", machine)(GuestError::Unknown { node, why })
 }
 
 pub(crate) async fn put(machine: &dyn Machine, mark: &str) -> Result<(), BootstrapError> {

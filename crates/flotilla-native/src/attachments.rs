@@ -11,7 +11,7 @@ use flotilla_linux::mount;
 use flotilla_linux::nft::NftError;
 use flotilla_linux::sandbox::Bind;
 use flotilla_spec::error::Requirement;
-use flotilla_spec::{HostMount, HostPort, Protocol, WantedPower};
+use flotilla_spec::{HostMount, HostPort, NodeName, Protocol, WantedPower};
 
 use super::error::NativeError;
 use super::examine::Check;
@@ -32,26 +32,35 @@ struct Forwarded {
 }
 
 impl Native {
-    pub(super) fn examine_attachments(&self, cluster: &Cluster) -> Result<Vec<Refusal>, NativeError> {
+    /// The directories that nodes want and the host does not have.
+    pub(super) fn check_mounts(
+        &self,
+        cluster: &Cluster,
+        nodes: &[NodeName],
+    ) -> Result<Vec<Refusal>, NativeError> {
+        let mut refused = Vec::new();
+        for node in nodes.iter().filter_map(|name| cluster.node(name)) {
+            let has = self.mount_points(cluster, &node)?;
+            let new_mounts = node.spec.mounts.iter().filter(|mount| !has.contains(&mount.target));
+            refused.extend(new_mounts.filter_map(|mount| {
+                let finding = bind(&node, mount).err()?.finding();
+                Some(refusal(&node, "mounts", mount.to_string(), finding))
+            }));
+        }
+        Ok(refused)
+    }
+
+    /// The ports of the host that nodes want and others have.
+    pub(super) fn check_ports(&self, cluster: &Cluster) -> Result<Vec<Refusal>, NativeError> {
         let nodes: Vec<_> = cluster.nodes().filter(|node| node.spec.power == WantedPower::Running).collect();
         let wants_ports = nodes.iter().any(|node| !node.spec.ports.is_empty());
         let forwarded = if wants_ports { self.forwarded(cluster)? } else { Forwarded::default() };
         let mut refused = Vec::new();
         for node in &nodes {
-            let refusal = |key, item, finding| {
-                let requirement = Requirement { node: Some(node.spec.name.clone()), key, item: Some(item) };
-                Refusal { requirement, finding }
-            };
-            let has = self.mount_points(cluster, node)?;
-            let new_mounts = node.spec.mounts.iter().filter(|mount| !has.contains(&mount.target));
-            refused.extend(new_mounts.filter_map(|mount| {
-                let finding = bind(node, mount).err()?.finding();
-                Some(refusal("mounts", mount.to_string(), finding))
-            }));
             let new_ports = node.spec.ports.iter().filter(|port| !forwarded.own.contains(port));
             refused.extend(new_ports.filter_map(|port| {
                 let finding = forwarded.against(node, port)?;
-                Some(refusal("ports", port.to_string(), finding))
+                Some(refusal(node, "ports", port.to_string(), finding))
             }));
         }
         Ok(refused)
@@ -82,6 +91,13 @@ impl Native {
             }
         }
         Ok(forwarded)
+    }
+}
+
+fn refusal(node: &Node, key: &'static str, item: String, finding: Finding) -> Refusal {
+    Refusal {
+        requirement: Requirement { node: Some(node.spec.name.clone()), key, item: Some(item) },
+        finding,
     }
 }
 

@@ -19,11 +19,12 @@ use async_trait::async_trait;
 use flotilla_core::Cancel;
 use flotilla_core::Cluster;
 use flotilla_core::{
-    Changed, Driver, DriverError, Finding, HostFacts, LinkFacts, Machine, Refusal, RootFacts, Subnet,
+    Capabilities, Changed, Driver, DriverError, Finding, Host, HostFacts, LinkFacts, Machine, Network,
+    PortKind, Refusal, RootFacts, Subnet,
 };
 use flotilla_linux::cgroup::Layout;
 use flotilla_node_api::NodeConfig;
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, DriverName, NodeName};
 
 mod attachments;
 mod boot;
@@ -45,7 +46,10 @@ mod store;
 use error::NativeError;
 use names::Names;
 
-/// The driver. Needs root for everything but looking at the host.
+/// What nodes call this driver.
+static NAME: DriverName = DriverName::new("native");
+
+/// The driver, and the network of its host. Needs root for everything but looking at the host.
 #[derive(Debug, Clone)]
 pub struct Native {
     /// The state folder.
@@ -89,55 +93,62 @@ impl Native {
 }
 
 #[async_trait]
-impl Driver for Native {
-    async fn examine(&self) -> Vec<Finding> {
-        let home = self.home.clone();
-        let examined = tokio::task::spawn_blocking(move || examine::examine(&home)).await;
-        examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-    }
-
-    async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.examine_attachments(&cluster)).await
-    }
-
-    async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
-        let except = except.clone();
-        self.blocking(move |native| network::in_use(&native.names(&except))).await
-    }
-
-    async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.has_network_now(&cluster)).await
-    }
-
-    async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.make_network(&cluster)).await
-    }
-
-    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.ensure_host_routes(&cluster)).await
+impl Host for Native {
+    fn name(&self) -> &'static str {
+        "local"
     }
 
     async fn facts(&self) -> Result<HostFacts, DriverError> {
         self.blocking(|_| Ok(facts::of_host())).await
     }
 
-    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
+    async fn examine(&self) -> Vec<Finding> {
+        let home = self.home.clone();
+        let examined = tokio::task::spawn_blocking(move || examine::examine(&home)).await;
+        examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    fn drivers(&self) -> Vec<&dyn Driver> {
+        vec![self]
+    }
+
+    fn network(&self) -> &dyn Network {
+        self
+    }
+}
+
+#[async_trait]
+impl Driver for Native {
+    fn name(&self) -> &DriverName {
+        &NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            host_mounts: true,
+            disk_size: false,
+            offline_logs: true,
+            snapshots: false,
+            pause: true,
+            own_kernel: false,
+            faults: false,
+            port_kind: PortKind::Veth,
+        }
+    }
+
+    async fn check(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Vec<Refusal>, DriverError> {
+        let (cluster, nodes) = (cluster.clone(), nodes.to_vec());
+        self.blocking(move |native| native.check_mounts(&cluster, &nodes)).await
+    }
+
+    async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |native| native.link_facts(&cluster)).await
+        self.blocking(move |native| native.find_machines(&cluster)).await
     }
 
     async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError> {
         let (cluster, node) = (cluster.clone(), node.clone());
         self.blocking(move |native| native.root_facts(&cluster, &node)).await
-    }
-
-    async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.find_machines(&cluster)).await
     }
 
     async fn ensure(
@@ -162,7 +173,45 @@ impl Driver for Native {
 
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |native| native.remove_everything(&cluster)).await
+        self.blocking(move |native| native.remove_machines(&cluster)).await
+    }
+}
+
+#[async_trait]
+impl Network for Native {
+    async fn used(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
+        let except = except.clone();
+        self.blocking(move |native| network::in_use(&native.names(&except))).await
+    }
+
+    async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.check_ports(&cluster)).await
+    }
+
+    async fn is_intact(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.has_network_now(&cluster)).await
+    }
+
+    async fn ensure(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.make_network(&cluster)).await
+    }
+
+    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.link_facts(&cluster)).await
+    }
+
+    async fn update(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.ensure_host_routes(&cluster)).await
+    }
+
+    async fn remove(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        self.blocking(move |native| native.remove_network(&cluster)).await
     }
 }
 

@@ -14,7 +14,7 @@ use flotilla_linux::enter::{self, Files, Progress, Request};
 use flotilla_linux::host::{self, CommandError};
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::process::Process;
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, DriverName, NodeName};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -202,6 +202,10 @@ impl NativeMachine {
 impl Machine for NativeMachine {
     fn name(&self) -> &NodeName {
         &self.name
+    }
+
+    fn driver(&self) -> &DriverName {
+        &super::NAME
     }
 
     fn state(&self) -> MachineState {

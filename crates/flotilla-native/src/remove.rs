@@ -58,9 +58,8 @@ impl Native {
 
     /// Everything by the names that follow from the cluster's: what the state folder says does not matter. What cannot be
     /// removed does not keep the rest from it.
-    pub(super) fn remove_everything(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
+    pub(super) fn remove_machines(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
         let names = self.names(cluster);
-        let nft = self.any_nft(cluster);
         let mut changed = Changed::No;
         let mut failures = Failures::default();
         for node in self.node_names(cluster)? {
@@ -71,6 +70,15 @@ impl Native {
             let group = Group::new(&layout()?, &names.group())?;
             failures.note(group.kill().and_then(|()| group.remove()).map_err(NativeError::from));
         }
+        failures.or(changed)
+    }
+
+    /// The same for the network: links and rules.
+    pub(super) fn remove_network(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
+        let names = self.names(cluster);
+        let nft = self.any_nft(cluster);
+        let mut changed = Changed::No;
+        let mut failures = Failures::default();
         let links = Net::here().and_then(|net| net.delete_links_of(&names.owner()));
         if failures.note(links.map_err(NativeError::from)).is_some_and(|links| !links.is_empty()) {
             changed = Changed::Yes;

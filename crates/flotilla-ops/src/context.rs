@@ -1,9 +1,9 @@
 //! What use cases work with.
 
-use flotilla_core::{Bootstrapper, Bundles, Cancel, Driver, Event, Kubeconfig, Reporter};
-use flotilla_engine::EngineError;
+use flotilla_core::{Bootstrapper, Bundles, Cancel, Event, Kubeconfig, Reporter};
 use flotilla_engine::converge::{Engine, Lanes};
 use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
+use flotilla_engine::{EngineError, Fleet};
 use flotilla_spec::{ClusterName, HostSize};
 
 use crate::OpError;
@@ -11,7 +11,7 @@ use crate::OpError;
 /// The host, the clusters on it and whoever listens. Built once: by the command line, another front end or a test.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    pub driver: &'a dyn Driver,
+    pub fleet: Fleet<'a>,
     pub bootstrapper: &'a dyn Bootstrapper,
     pub bundles: &'a dyn Bundles,
     pub kubeconfig: &'a dyn Kubeconfig,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Context<'_> {
 impl<'a> Context<'a> {
     pub fn engine(&self) -> Engine<'a> {
         Engine {
-            driver: self.driver,
+            fleet: self.fleet,
             bootstrapper: self.bootstrapper,
             kubeconfig: self.kubeconfig,
             store: self.store,
@@ -50,7 +50,7 @@ impl<'a> Context<'a> {
         if self.is_root {
             return Ok(());
         }
-        let findings = self.driver.examine().await;
+        let findings = self.fleet.examine().await;
         let found = findings.into_iter().find(|finding| finding.code == "HOST_PERMISSION");
         let cure = found.map(|finding| finding.cure).unwrap_or_default();
         Err(EngineError::NotRoot { cure }.into())

@@ -111,6 +111,7 @@ impl fmt::Display for Change {
 }
 
 const ROLE: &str = "role";
+const DRIVER: &str = "driver";
 const CPUS: &str = "cpus";
 const MEMORY: &str = "memory";
 const LABELS: &str = "labels";
@@ -124,7 +125,7 @@ const MOUNTS: &str = "mounts";
 const PORTS: &str = "ports";
 
 /// Settings that are fixed for the lifetime of a node.
-const FIXED: [&str; 6] = [ROLE, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
+const FIXED: [&str; 7] = [ROLE, DRIVER, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
 /// Settings that take effect when the node boots.
 const AT_BOOT: [&str; 3] = [CPUS, MEMORY, MOUNTS];
 
@@ -159,7 +160,6 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
         [
             ("name", spec.name.to_string()),
             (KUBERNETES_VERSION, spec.kubernetes_version.to_string()),
-            ("driver", spec.driver.to_string()),
             ("network.subnet", range(network.subnet)),
             ("network.podSubnet", range(network.pod_subnet)),
             ("network.nodePodPrefix", network.node_pod_prefix.to_string()),
@@ -210,11 +210,12 @@ fn settings((cluster, node): (&ClusterSpec, &NodeSpec)) -> BTreeMap<&'static str
     pairs.filter(|(own, plain)| own != plain).map(|(own, _)| own).collect()
 }
 
-fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 13] {
+fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 14] {
     // Naming the version of the cluster changes nothing.
     let own_version = node.kubernetes_version.as_ref().filter(|own| **own != cluster.kubernetes_version);
     [
         (ROLE, node.role.to_string()),
+        (DRIVER, node.driver().to_string()),
         (CPUS, node.cpus.to_string()),
         (MEMORY, node.memory.to_string()),
         ("disk", node.disk.map(crate::quantity::write_size).unwrap_or_default()),

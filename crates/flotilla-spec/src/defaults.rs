@@ -6,14 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity;
 use crate::{
-    Cpus, ExtraOption, FeatureGates, HostMount, KubeletSettings, KubernetesVersion, Labels, Memory, NodeName,
-    NodeSpec, Role, Taint,
+    Cpus, DriverName, ExtraOption, FeatureGates, HostMount, KubeletSettings, KubernetesVersion, Labels,
+    Memory, NodeName, NodeSpec, Role, Taint,
 };
 
 /// The settings that `node add` starts with. Ports are not among them, because a port of the host leads to one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeDefaults {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Cpus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +50,7 @@ impl NodeDefaults {
         let of_all = self.clone();
         let is_worker = role == Role::Worker;
         NodeSpec {
+            driver: of_all.driver,
             cpus: of_all.cpus.unwrap_or_default(),
             memory: of_all.memory.unwrap_or_default(),
             disk: of_all.disk,
@@ -70,6 +73,7 @@ impl NodeDefaults {
         let have = |has: &dyn Fn(&NodeSpec) -> bool| nodes.iter().all(has);
         let have_source = have(&|node| node.kubernetes_version.is_some() || node.bundle.is_some());
         Self {
+            driver: of_all.driver.filter(|_| have(&|node| node.driver.is_some())),
             cpus: of_all.cpus,
             memory: of_all.memory,
             disk: of_all.disk.filter(|_| have(&|node| node.disk.is_some())),

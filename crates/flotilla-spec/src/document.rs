@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::error::Place;
-use crate::model::{ApiServerSpec, ClusterSpec, DriverName, NodeSpec};
+use crate::model::{ApiServerSpec, ClusterSpec, NodeSpec};
 use crate::{
-    ClusterName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, NodeDefaults, SpecError, text,
+    ClusterName, DriverName, ExtraOption, FeatureGates, KubernetesVersion, NetworkSpec, NodeDefaults,
+    SpecError, text,
 };
 
 pub(crate) const API_VERSION: &str = "flotilla.dev/v1";
@@ -21,8 +22,9 @@ pub(crate) struct Document {
     kind: Kind,
     name: ClusterName,
     kubernetes_version: KubernetesVersion,
-    #[serde(default)]
-    driver: DriverName,
+    // The driver of all nodes, as files and states of the first versions have it. Nodes have their own now.
+    #[serde(default, skip_serializing)]
+    driver: Option<DriverName>,
     #[serde(default)]
     network: NetworkSpec,
     #[serde(default, skip_serializing_if = "ApiServerSpec::is_empty")]
@@ -44,7 +46,6 @@ impl From<ClusterSpec> for Document {
         let ClusterSpec {
             name,
             kubernetes_version,
-            driver,
             network,
             api_server,
             extra_config,
@@ -58,7 +59,7 @@ impl From<ClusterSpec> for Document {
             kind: Kind,
             name,
             kubernetes_version,
-            driver,
+            driver: None,
             network,
             api_server,
             extra_config,
@@ -71,11 +72,15 @@ impl From<ClusterSpec> for Document {
 }
 
 impl From<Document> for ClusterSpec {
-    fn from(document: Document) -> Self {
+    fn from(mut document: Document) -> Self {
+        let of_all = document.driver.take().filter(|driver| *driver != DriverName::default());
+        let nodes = document.nodes.iter_mut().map(|node| &mut node.driver);
+        for driver in nodes.chain([&mut document.node_defaults.driver]) {
+            *driver = driver.take().or_else(|| of_all.clone());
+        }
         Self {
             name: document.name,
             kubernetes_version: document.kubernetes_version,
-            driver: document.driver,
             network: document.network,
             api_server: document.api_server,
             extra_config: document.extra_config,
@@ -178,12 +183,11 @@ nodes:
     #[test]
     fn a_file_has_its_kind_first_and_no_empty_lists() {
         let spec = read(&format!("{HEAD}nodes:\n- {{name: demo, role: control-plane}}\n")).unwrap();
-        insta::assert_snapshot!(write(&spec), @r"
+        insta::assert_snapshot!(write(&spec), @"
         apiVersion: flotilla.dev/v1
         kind: Cluster
         name: demo
         kubernetesVersion: v1.37.1
-        driver: native
         network:
           nodePodPrefix: 24
           serviceSubnet: 10.96.0.0/12
@@ -205,7 +209,6 @@ nodes:
         kind: Cluster
         name: demo
         kubernetesVersion: v1.37.1
-        driver: native
         network:
           subnet: 10.213.4.0/24
           nodePodPrefix: 24
@@ -288,7 +291,7 @@ nodes:
         let reported = bad.map(|text| reported(&format!("{HEAD}{text}\n")));
         insta::assert_snapshot!(reported.join("\n"), @r#"
         line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes
-        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
+        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
         line 6, column 9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
         line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`

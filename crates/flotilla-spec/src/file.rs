@@ -53,7 +53,6 @@ const API_SERVER_KEYS: [&str; 2] = ["names", "ips"];
 pub struct ClusterFile {
     pub name: ClusterName,
     kubernetes_version: Option<KubernetesVersion>,
-    driver: Option<DriverName>,
     network: FileNetwork,
     api_server: Option<ApiServerSpec>,
     extra_config: Option<Vec<ExtraOption>>,
@@ -114,7 +113,8 @@ impl ClusterFile {
         });
         let name: Option<ClusterName> = reader.parsed(fields.get("name").copied(), str::parse);
         let kubernetes_version = reader.parsed(fields.get("kubernetesVersion").copied(), str::parse);
-        let driver = reader.parsed(fields.get("driver").copied(), str::parse);
+        // As files of the first versions have it: it is the default of `nodeDefaults`.
+        let driver: Option<DriverName> = reader.parsed(fields.get("driver").copied(), str::parse);
         let mut network = FileNetwork::read(&mut reader, &mut places, fields.get("network").copied());
         let api_server = fields.get("apiServer").map(|tree| read_api_server(&mut reader, tree));
         let extra_config: Option<Vec<ExtraOption>> =
@@ -136,6 +136,14 @@ impl ClusterFile {
             places.note(&reader, &Part::Defaults, &fields);
             Settings::read(&mut reader, &fields)
         });
+        let defaults = match driver.filter(|driver| *driver != DriverName::default()) {
+            Some(driver) => {
+                let mut given = defaults.unwrap_or_default();
+                given.driver.get_or_insert(driver);
+                Some(given)
+            }
+            None => defaults,
+        };
         let nodes = fields.get("nodes").copied();
         // Without a name there is no cluster, but its nodes can still be checked.
         let name = name.unwrap_or_else(|| "cluster".parse().expect("it is a name"));
@@ -144,7 +152,6 @@ impl ClusterFile {
         let file = Self {
             name,
             kubernetes_version,
-            driver,
             network,
             api_server,
             extra_config,
@@ -162,7 +169,6 @@ impl ClusterFile {
         let plain = ClusterSpec {
             name: self.name.clone(),
             kubernetes_version: newest.clone(),
-            driver: DriverName::default(),
             network: NetworkSpec::default(),
             api_server: ApiServerSpec::default(),
             extra_config: Vec::new(),
@@ -180,7 +186,6 @@ impl ClusterFile {
         ClusterSpec {
             name: self.name.clone(),
             kubernetes_version: self.kubernetes_version.clone().unwrap_or(known.kubernetes_version.clone()),
-            driver: self.driver.unwrap_or(known.driver),
             network: self.network.over(&known.network),
             api_server: self.api_server.clone().unwrap_or(known.api_server.clone()),
             extra_config: self.extra_config.clone().unwrap_or(known.extra_config.clone()),

@@ -2,16 +2,14 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{self, Document};
 use crate::quantity;
-use crate::text::one_of;
 use crate::{
-    ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
-    Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError, Taint,
+    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings,
+    KubernetesVersion, Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError, Taint,
 };
 
 /// What one name (`-p NAME`) stands for.
@@ -22,7 +20,6 @@ use crate::{
 pub struct ClusterSpec {
     pub name: ClusterName,
     pub kubernetes_version: KubernetesVersion,
-    pub driver: DriverName,
     pub network: NetworkSpec,
     pub api_server: ApiServerSpec,
     /// minikube's `--extra-config`, for every node.
@@ -120,6 +117,9 @@ impl ClusterSpec {
 pub struct NodeSpec {
     pub name: NodeName,
     pub role: Role,
+    /// Who makes its machine; none: [`DriverName::default`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverName>,
     #[serde(default)]
     pub cpus: Cpus,
     #[serde(default)]
@@ -156,11 +156,17 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
+    /// Who makes its machine.
+    pub fn driver(&self) -> DriverName {
+        self.driver.clone().unwrap_or_default()
+    }
+
     /// One without limits, labels or taints, that is to run.
     pub fn plain(name: NodeName, role: Role) -> Self {
         Self {
             name,
             role,
+            driver: None,
             cpus: Cpus::default(),
             memory: Memory::default(),
             disk: None,
@@ -202,36 +208,6 @@ pub enum WantedPower {
     #[default]
     Running,
     Stopped,
-}
-
-/// The driver that creates the nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DriverName {
-    #[default]
-    Native,
-}
-
-impl fmt::Display for DriverName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Native => "native",
-        })
-    }
-}
-
-/// Drivers that are planned but not implemented.
-const TO_COME: [&str; 4] = ["docker", "podman", "qemu", "ssh"];
-
-impl FromStr for DriverName {
-    type Err = SpecError;
-
-    fn from_str(given: &str) -> Result<Self, SpecError> {
-        if TO_COME.contains(&given) {
-            return Err(SpecError::DriverToCome { given: given.to_owned() });
-        }
-        one_of(given, "driver", &[("native", Self::Native)])
-    }
 }
 
 /// What the API server answers to beside the names and addresses it has anyway.

@@ -6,11 +6,13 @@
 mod bootstrapper;
 mod bundles;
 mod calls;
+mod computer;
 mod driver;
 mod etcd;
 mod host;
 mod kubeconfig;
 mod machine;
+mod network;
 mod node;
 
 use flotilla_core::{Allocations, Cluster};
@@ -19,11 +21,13 @@ use flotilla_spec::ClusterSpec;
 pub use bootstrapper::FakeBootstrapper;
 pub use bundles::FakeBundles;
 pub use calls::{Calls, Fault, When, until_killed};
+pub use computer::FakeComputer;
 pub use driver::FakeDriver;
 pub use etcd::snapshot;
 pub use host::FakeHost;
 pub use kubeconfig::FakeKubeconfig;
 pub use machine::{Answer, FakeMachine};
+pub use network::FakeNetwork;
 
 /// A cluster `demo` of one node `demo`, in a network of the caller's choosing.
 pub fn cluster(subnet: &str) -> Cluster {

@@ -74,14 +74,14 @@ impl<'a> Cx<'a> {
 
     /// What the host lacks for a cluster of this version, and what is well.
     pub(crate) fn examine(&self, bundles: &BundleStore, version: &KubernetesVersion) -> Vec<Finding> {
-        let mut findings = self.wait(self.wiring.driver.examine());
+        let mut findings = self.wait(self.engine().fleet.examine());
         findings.push(prepare::bundle_finding(bundles, version));
         findings
     }
 
     /// The address ranges that others on this host use.
     pub(crate) fn subnets_in_use(&self) -> Result<Ranges, OpError> {
-        let used = self.wait(self.wiring.driver.subnets_in_use(&self.name)).map_err(EngineError::from)?;
+        let used = self.wait(self.engine().fleet.subnets_in_use(&self.name)).map_err(EngineError::from)?;
         // Also those of clusters that are stopped, or are being made just now. First: they name the cluster.
         let Ranges { taken, mut unknown } = self.store.ranges(&self.name)?;
         // The kernel knows those of a cluster that runs, whatever is left of its state.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use flotilla_bundle::BundleStore;
-use flotilla_core::{Bootstrapper, Bundles, Cancel, Driver, Kubeconfig, Reporter};
+use flotilla_core::{Bootstrapper, Bundles, Cancel, Host, Kubeconfig, Reporter};
+use flotilla_engine::Fleet;
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::Kubeadm;
 use flotilla_linux::process::host_size;
@@ -17,7 +18,7 @@ use crate::settings::Settings;
 /// What every command is wired to.
 #[derive(Clone)]
 pub struct Wiring {
-    pub driver: Arc<dyn Driver>,
+    pub hosts: Vec<Arc<dyn Host>>,
     pub bootstrapper: Arc<dyn Bootstrapper>,
     pub bundles: Arc<dyn Bundles>,
     pub kubeconfig: Arc<dyn Kubeconfig>,
@@ -42,7 +43,7 @@ impl Wiring {
         let asked = cancel.clone();
         let store = ClusterStore::new(&settings.home);
         Ok(Self {
-            driver: Arc::new(Native::new(&settings.home, &cancel)),
+            hosts: vec![Arc::new(Native::new(&settings.home, &cancel))],
             bootstrapper: Arc::new(Kubeadm::new(Arc::new(move || asked.is_cancelled()))),
             bundles: Arc::new(BundleStore::open(settings.home.clone(), cancel.clone())?),
             kubeconfig: Arc::new(PersonalKubeconfig::new(settings, store.clone())),
@@ -56,7 +57,7 @@ impl Wiring {
 
     pub(crate) fn context<'a>(&'a self, reporter: &'a dyn Reporter) -> Context<'a> {
         Context {
-            driver: self.driver.as_ref(),
+            fleet: Fleet::new(&self.hosts),
             bootstrapper: self.bootstrapper.as_ref(),
             bundles: self.bundles.as_ref(),
             kubeconfig: self.kubeconfig.as_ref(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flotilla_spec::{NodeName, Role};
 
 use super::work::Work;
-use super::{Engine, Leaving};
+use super::{Engine, Leaving, require_known};
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
 use crate::store::Locked;
@@ -36,6 +36,7 @@ impl Engine<'_> {
     ) -> Result<(), EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
+        require_known(cluster, &observed, nodes, "delete")?;
         let limit = if drain.force { ANSWER_IF_FORCED } else { ANSWER };
         let reachable = self.answers(cluster, &machines, &observed, limit).await?;
         if !reachable {
@@ -133,7 +134,9 @@ impl Engine<'_> {
         force: bool,
     ) -> Result<(), EngineError> {
         const FORCE: &str = "--force removes nodes whose pods have not moved";
-        let is_on = cluster.spec.control_planes().any(|node| observed.is_on(&node.name));
+        // One that is unknown may be on.
+        let may_be_on = |name| observed.is_on(name) || observed.unknown(name).is_some();
+        let is_on = cluster.spec.control_planes().any(|node| may_be_on(&node.name));
         let (name, paused) = (cluster.name().clone(), observed.kubernetes == KubernetesState::Paused);
         match (is_on && !force, paused) {
             (true, true) => return Err(EngineError::Paused { cluster: name, force: Some(FORCE) }),

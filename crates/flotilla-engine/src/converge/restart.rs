@@ -3,7 +3,7 @@
 use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
 use super::work::Work;
-use super::{Engine, Wait, powers};
+use super::{Engine, Wait, powers, require_known};
 use crate::error::EngineError;
 use crate::plan;
 use crate::store::Locked;
@@ -28,6 +28,7 @@ impl Engine<'_> {
     /// Turns some nodes off for a moment: control planes among them stay what they are.
     pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
+        require_known(cluster, &powers(&machines), nodes, "stop")?;
         let plan = plan::stop_nodes(&powers(&machines), nodes, &[]);
         self.apply(&plan, &Work::on(cluster, machines)).await
     }
@@ -63,6 +64,7 @@ impl Engine<'_> {
         let is_control_plane =
             |name: &&NodeName| cluster.spec.control_planes().any(|node| node.name == **name);
         let seen = powers(&self.machines(cluster.name()).await?);
+        require_known(cluster, &seen, nodes, "resize")?;
         let (on, off): (Vec<_>, Vec<_>) = nodes.iter().partition(|name| seen.is_on(name));
         let (one_by_one, others): (Vec<_>, Vec<_>) =
             on.into_iter().partition(|name| several && is_control_plane(name));

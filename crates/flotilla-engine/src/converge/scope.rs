@@ -4,7 +4,7 @@ use flotilla_spec::NodeName;
 
 use super::remove::ANSWER;
 use super::work::Work;
-use super::{Engine, Wait, can_start};
+use super::{Engine, Wait, can_start, require_known};
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
 use flotilla_core::cluster::Cluster;
@@ -21,6 +21,7 @@ impl Engine<'_> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         can_start(cluster, &observed)?;
+        require_known(cluster, &observed, nodes, "start")?;
         can_start_nodes(cluster, &observed, nodes)?;
         let plan = plan::start_nodes(cluster, &observed, nodes, &wait.conditions);
         let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit).only(nodes);
@@ -32,6 +33,7 @@ impl Engine<'_> {
     pub async fn can_start_nodes(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<(), EngineError> {
         let observed = self.observe(cluster).await?;
         can_start(cluster, &observed)?;
+        require_known(cluster, &observed, nodes, "start")?;
         can_start_nodes(cluster, &observed, nodes)
     }
 
@@ -57,7 +59,9 @@ fn can_start_nodes(cluster: &Cluster, observed: &Observed, nodes: &[NodeName]) -
             let is_new = observed.initial_members.is_empty();
             let all = cluster.spec.control_planes().map(|node| &node.name);
             let members = all.filter(|name| is_new || observed.initial_members.contains(*name));
-            let comes = |name: &&NodeName| observed.is_on(name) || nodes.contains(name);
+            let comes = |name: &&NodeName| {
+                observed.is_on(name) || observed.unknown(name).is_some() || nodes.contains(name)
+            };
             let (coming, down): (Vec<_>, Vec<_>) = members.partition(comes);
             let enough = if is_new { down.is_empty() } else { coming.len() > down.len() };
             if enough {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flotilla_spec::{ClusterName, NodeName, WantedPower};
+use flotilla_spec::{ClusterName, DriverName, NodeName, NodeSpec, WantedPower};
 
 use crate::error::EngineError;
 use crate::plan::Observed;
@@ -81,15 +81,30 @@ impl<'a> Work<'a> {
         on.filter(|machine| self.is_meant(machine.name())).cloned().collect()
     }
 
-    /// The cluster as it is waited for: of other nodes nothing is expected, nor of those that are being deleted.
+    /// The cluster as it is waited for: of other nodes nothing is expected, nor of those that are being deleted or whose
+    /// host does not answer.
     pub(super) fn meant(&self, cluster: &Cluster) -> Cluster {
         let mut cluster = cluster.clone();
         for node in &mut cluster.spec.nodes {
-            if !self.is_meant(&node.name) || cluster.allocations.leaving.contains(&node.name) {
+            let is_unknown = self.is_unknown(&node.name);
+            if is_unknown || !self.is_meant(&node.name) || cluster.allocations.leaving.contains(&node.name) {
                 node.power = WantedPower::Stopped;
             }
         }
         cluster
+    }
+
+    /// The driver of a node: the one that its spec names, or that has its machine, which no spec may know.
+    pub(super) fn owner(&self, name: &NodeName) -> DriverName {
+        let known =
+            self.cluster.and_then(|cluster| cluster.spec.nodes.iter().find(|node| node.name == *name));
+        let found = || self.machine(name).map(|machine| machine.driver().clone());
+        known.map(NodeSpec::driver).or_else(found).unwrap_or_default()
+    }
+
+    /// Whether its host does not answer.
+    fn is_unknown(&self, name: &NodeName) -> bool {
+        self.machine(name).is_some_and(|machine| matches!(machine.state().power, Power::Unknown(_)))
     }
 
     fn is_meant(&self, name: &NodeName) -> bool {

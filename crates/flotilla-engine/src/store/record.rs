@@ -2,6 +2,8 @@
 //!
 //! - 1: `state.json` without a version, and the spec beside it in `cluster.yaml`.
 //! - 2: all of it in `state.json`, with `schemaVersion` and `spec`.
+//! - 3: nodes and `nodeDefaults` can name their driver. Written only where one does, so that an older flotilla can still
+//!   read the others.
 //!
 //! A flotilla that does not know a field would drop it with its next save. So none reads fields that it does not know, and
 //! a new field is a new version.
@@ -14,8 +16,10 @@ use serde_json::{Map, Value};
 
 use flotilla_core::cluster::{Allocations, Cluster};
 
-/// The version of what is written.
-pub const SCHEMA_VERSION: u64 = 2;
+/// The newest version.
+pub const SCHEMA_VERSION: u64 = 3;
+/// The version of what needs nothing newer.
+const PLAIN_VERSION: u64 = 2;
 
 const VERSION_KEY: &str = "schemaVersion";
 const SPEC_KEY: &str = "spec";
@@ -51,12 +55,19 @@ struct State<'a> {
 
 /// Text with the version in it.
 pub(super) fn versioned<T: Serialize>(content: &T) -> String {
-    let versioned = Versioned { schema_version: SCHEMA_VERSION, content };
-    serde_json::to_string_pretty(&versioned).expect("it is plain data") + "\n"
+    with_version(PLAIN_VERSION, content)
 }
 
 pub(super) fn write(cluster: &Cluster) -> String {
-    versioned(&State { allocations: &cluster.allocations, spec: &cluster.spec })
+    let Cluster { allocations, spec } = cluster;
+    let names_driver =
+        spec.node_defaults.driver.is_some() || spec.nodes.iter().any(|node| node.driver.is_some());
+    let version = if names_driver { SCHEMA_VERSION } else { PLAIN_VERSION };
+    with_version(version, &State { allocations, spec })
+}
+
+fn with_version<T: Serialize>(schema_version: u64, content: &T) -> String {
+    serde_json::to_string_pretty(&Versioned { schema_version, content }).expect("it is plain data") + "\n"
 }
 
 /// Reads a cluster out of `state.json` and, for version 1, `cluster.yaml`; none if version 1 has no `cluster.yaml`.

@@ -111,7 +111,7 @@ async fn the_context_stays_the_current_one_if_that_is_wished() {
 #[tokio::test]
 async fn what_a_reboot_took_is_brought_back() {
     let world = World::running().await;
-    world.driver.lose_network(world.name());
+    world.host.network.lose(world.name());
     world.driver.lose_power(world.name(), world.node());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert_eq!(world.found().await, World::running().await.found().await);
@@ -144,6 +144,7 @@ async fn a_deleted_cluster_leaves_nothing() {
     find
     kubeconfig remove
     remove-all
+    remove-network
     ");
     let found = world.found().await;
     assert!(!found.network && !found.saved && found.machines.is_empty() && found.known.is_empty());
@@ -513,5 +514,5 @@ async fn what_is_cancelled_before_it_begins_does_nothing() {
     world.cancel.cancel();
     let error = world.start().await.unwrap_err();
     assert!(matches!(error, EngineError::Interrupted), "{error:?}");
-    assert_eq!(world.driver.find(world.name()).await.unwrap().len(), 0);
+    assert_eq!(world.driver.list(world.name()).await.unwrap().len(), 0);
 }

@@ -51,7 +51,7 @@ impl Before {
             Self::Stopped => drop(world.stop().await.unwrap()),
             Self::Paused => world.pause().await,
             Self::Rebooted => {
-                world.driver.lose_network(world.name());
+                world.host.network.lose(world.name());
                 nodes().for_each(|node| world.driver.lose_power(world.name(), node));
             }
             Self::Damaged => nodes().for_each(|node| world.driver.damage(world.name(), node)),

@@ -8,6 +8,7 @@ mod control_planes;
 mod converge;
 mod error;
 mod faults;
+mod fleet;
 mod kubeconfig;
 mod lost;
 mod plan;

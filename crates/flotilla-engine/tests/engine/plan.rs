@@ -538,7 +538,7 @@ fn anything(cluster: &Cluster) -> Vec<Observed> {
         for kubernetes in STATES {
             for (network, published) in [(false, false), (false, true), (true, false), (true, true)] {
                 let names = cluster.spec.nodes.iter().map(|node| node.name.clone());
-                let machines = names.filter_map(|name| Some((name, machine?))).collect();
+                let machines = names.filter_map(|name| Some((name, machine.clone()?))).collect();
                 all.push(Observed { network, machines, kubernetes, published, ..Observed::nothing() });
             }
         }

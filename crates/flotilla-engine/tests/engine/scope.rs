@@ -28,7 +28,7 @@ fn kill(world: &World, nodes: &[&str]) {
 }
 
 async fn power(world: &World, node: &str) -> Power {
-    world.found().await.machines[&name(node)].power
+    world.found().await.machines[&name(node)].power.clone()
 }
 
 #[tokio::test]

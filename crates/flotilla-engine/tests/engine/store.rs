@@ -222,17 +222,17 @@ fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     let kept = Kept::saved();
     let newer = fs::read_to_string(kept.file("state.json"))
         .unwrap()
-        .replace("\"schemaVersion\": 2", "\"schemaVersion\": 3,\n  \"more\": {\"than\": \"we know\"}");
+        .replace("\"schemaVersion\": 2", "\"schemaVersion\": 4,\n  \"more\": {\"than\": \"we know\"}");
     fs::write(kept.file("state.json"), &newer).unwrap();
     let error = kept.load().unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 3, newest: 2, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 4, newest: 3, .. }), "{error:?}");
     assert_eq!(error.code().name, "HOST_STATE_NEWER");
     assert!(error.to_string().contains(&kept.file("state.json").display().to_string()), "{error}");
     assert_eq!(error.hints(), ["upgrade flotilla; nothing of cluster demo was changed"]);
     assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
-    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 3}"#).unwrap();
+    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 4}"#).unwrap();
     let error = kept.store.renewal(kept.cluster.name()).unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 3, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 4, .. }), "{error:?}");
     // Others must not get its ranges.
     let ranges = kept.store.ranges(&"other".parse().unwrap()).unwrap();
     assert_eq!(ranges, kept.ranges());
@@ -564,4 +564,19 @@ fn a_state_that_no_cluster_can_have_is_damaged() {
         assert!(flotilla_core::explain::one_line(&error).contains(why), "{error:?}");
         assert!(!error.hints().is_empty());
     }
+}
+
+#[test]
+fn the_driver_of_a_node_is_kept_in_a_version_of_its_own() {
+    let mut kept = Kept::saved();
+    let plain = fs::read_to_string(kept.file("state.json")).unwrap();
+    assert!(plain.contains("\"schemaVersion\": 2"), "an older flotilla can read it: {plain}");
+    let old = plain.replace("\"spec\": {", "\"spec\": {\n    \"driver\": \"native\",");
+    fs::write(kept.file("state.json"), old).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap(), kept.cluster, "the driver of the whole cluster is read");
+
+    kept.cluster.spec.nodes[0].driver = Some(flotilla_spec::DriverName::new("vm"));
+    kept.save(&kept.cluster).unwrap();
+    assert!(fs::read_to_string(kept.file("state.json")).unwrap().contains("\"schemaVersion\": 3"));
+    assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
 }

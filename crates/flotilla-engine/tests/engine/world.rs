@@ -1,23 +1,25 @@
 //! An engine wired to fakes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flotilla_core::Cancel;
-use flotilla_core::{Bootstrapper, Changed, Condition, Driver, KubernetesState, MachineState};
+use flotilla_core::{Bootstrapper, Changed, Condition, Host, KubernetesState, MachineState, Network};
 use flotilla_core::{Cluster, Event, Reporter};
-use flotilla_engine::EngineError;
 use flotilla_engine::converge::{Engine, Lanes, Wait};
 use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
+use flotilla_engine::{EngineError, Fleet};
 use flotilla_spec::{ClusterName, NodeName};
-use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeDriver, FakeKubeconfig};
+use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeComputer, FakeDriver, FakeKubeconfig};
 use tempfile::TempDir;
 
 /// A host, a kubeconfig and a state folder with nothing in them but a cluster that was asked for.
 pub(crate) struct World {
     pub(crate) calls: Calls,
-    pub(crate) driver: FakeDriver,
+    pub(crate) driver: Arc<FakeDriver>,
+    pub(crate) host: Arc<FakeComputer>,
+    hosts: Vec<Arc<dyn Host>>,
     pub(crate) bootstrapper: FakeBootstrapper,
     pub(crate) kubeconfig: FakeKubeconfig,
     pub(crate) store: ClusterStore,
@@ -66,10 +68,20 @@ impl World {
     }
 
     pub(crate) fn of(cluster: Cluster) -> Self {
+        Self::with_drivers(cluster, |_| Vec::new())
+    }
+
+    /// One whose host has more drivers.
+    pub(crate) fn with_drivers(cluster: Cluster, more: impl FnOnce(&Calls) -> Vec<Arc<FakeDriver>>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let calls = Calls::default();
+        let driver = Arc::new(FakeDriver::new(&calls));
+        let host =
+            Arc::new(FakeComputer::new("local", &calls, &[vec![driver.clone()], more(&calls)].concat()));
         let world = Self {
-            driver: FakeDriver::new(&calls),
+            hosts: vec![host.clone()],
+            host,
+            driver,
             bootstrapper: FakeBootstrapper::new(&calls),
             kubeconfig: FakeKubeconfig::new(&calls),
             calls,
@@ -112,7 +124,7 @@ impl World {
 
     pub(crate) fn engine_with<'a>(&'a self, reporter: &'a dyn Reporter) -> Engine<'a> {
         Engine {
-            driver: &self.driver,
+            fleet: Fleet::new(&self.hosts),
             bootstrapper: &self.bootstrapper,
             kubeconfig: &self.kubeconfig,
             store: &self.store,
@@ -172,7 +184,7 @@ impl World {
     pub(crate) async fn found(&self) -> Found {
         let observed = self.engine().observe(&self.cluster).await.unwrap();
         Found {
-            network: self.driver.has_network(&self.cluster).await.unwrap(),
+            network: self.host.network.is_intact(&self.cluster).await.unwrap(),
             machines: observed.machines,
             kubernetes: observed.kubernetes,
             joined: observed.joined,

@@ -4,6 +4,7 @@
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Power};
 
 use super::{DATA, DATABASE};
+use crate::marks;
 use crate::phase::run;
 
 /// Shell: the path of a copy that does not exist yet, in `$copy`.
@@ -25,6 +26,7 @@ pub(super) async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapErr
                 .map_err(|source| BootstrapError::Api { action: action(), source: source.into() })
         }
         (Power::Off, None) => Ok(false),
+        (Power::Unknown(why), _) => Err(marks::unknown(machine, why)),
     }
 }
 

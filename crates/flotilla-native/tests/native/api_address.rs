@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use flotilla_core::Cluster;
 use flotilla_core::cluster::API_IS_COMING;
-use flotilla_core::{Changed, Cmd, Driver, Machine};
+use flotilla_core::{Changed, Cmd, Machine};
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::{self, Case};
+use flotilla_testkit::contract::{Case, Subject};
 
 pub(crate) const CASES: &[(&str, Case)] = &[
-    ("the_api_address_is_with_one_that_is_well_and_stays_there", |driver, cluster| {
-        Box::pin(stays(driver, cluster))
+    ("the_api_address_is_with_one_that_is_well_and_stays_there", |subject, cluster| {
+        Box::pin(stays(subject, cluster))
     }),
-    ("who_makes_the_cluster_has_the_api_address_before_its_server_is_well", |driver, cluster| {
-        Box::pin(is_coming(driver, cluster))
+    ("who_makes_the_cluster_has_the_api_address_before_its_server_is_well", |subject, cluster| {
+        Box::pin(is_coming(subject, cluster))
     }),
-    ("the_api_address_leaves_who_is_stopped_or_killed", |driver, cluster| Box::pin(leaves(driver, cluster))),
-    ("a_second_control_plane_leaves_the_api_address_where_it_is", |driver, cluster| {
-        Box::pin(grows(driver, cluster))
+    ("the_api_address_leaves_who_is_stopped_or_killed", |subject, cluster| {
+        Box::pin(leaves(subject, cluster))
     }),
-    ("one_that_was_one_of_several_has_the_api_address_to_itself", |driver, cluster| {
-        Box::pin(shrinks(driver, cluster))
+    ("a_second_control_plane_leaves_the_api_address_where_it_is", |subject, cluster| {
+        Box::pin(grows(subject, cluster))
+    }),
+    ("one_that_was_one_of_several_has_the_api_address_to_itself", |subject, cluster| {
+        Box::pin(shrinks(subject, cluster))
     }),
 ];
 
@@ -45,11 +47,11 @@ fn with_control_planes(cluster: &Cluster, count: u32) -> Cluster {
 }
 
 /// Boots the machines; no API server is well.
-async fn boot(driver: &dyn Driver, cluster: &Cluster) -> Vec<Arc<dyn Machine>> {
-    driver.ensure_network(cluster).await.unwrap();
+async fn boot(subject: Subject<'_>, cluster: &Cluster) -> Vec<Arc<dyn Machine>> {
+    subject.make_network(cluster).await;
     let mut machines = Vec::new();
     for node in &cluster.spec.nodes {
-        let machine = contract::ensure(driver, cluster, &node.name).await.unwrap();
+        let machine = subject.ensure(cluster, &node.name).await.unwrap();
         machine.guest().write("/usr/bin/curl", 0o755, CURL.as_bytes()).await.unwrap();
         machines.push(machine);
     }
@@ -89,9 +91,9 @@ async fn holder(machines: &[Arc<dyn Machine>], cluster: &Cluster) -> usize {
     found.await.expect("one of them takes the address")
 }
 
-async fn stays(driver: &dyn Driver, cluster: &Cluster) {
+async fn stays(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 3);
-    let machines = boot(driver, &cluster).await;
+    let machines = boot(subject, &cluster).await;
     // The last one, whom all others would outdo.
     sh(&*machines[2], "touch /run/api-is-well").await;
     assert_eq!(holder(&machines, &cluster).await, 2);
@@ -107,12 +109,12 @@ async fn stays(driver: &dyn Driver, cluster: &Cluster) {
     sh(&*machines[2], "rm /run/api-is-well").await;
     said(&*machines[2], "Entering FAULT STATE").await;
     assert_ne!(holder(&machines, &cluster).await, 2);
-    assert_eq!(contract::configure(driver, &cluster).await, Changed::No, "there is nothing to tell");
+    assert_eq!(subject.configure(&cluster).await, Changed::No, "there is nothing to tell");
 }
 
-async fn is_coming(driver: &dyn Driver, cluster: &Cluster) {
+async fn is_coming(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 2);
-    let machines = boot(driver, &cluster).await;
+    let machines = boot(subject, &cluster).await;
     machines[1].guest().write(API_IS_COMING, 0o644, b"").await.unwrap();
     assert_eq!(holder(&machines, &cluster).await, 1);
     for machine in &machines {
@@ -137,14 +139,14 @@ async fn said(machine: &dyn Machine, what: &str) {
     said.await.unwrap_or_else(|_| panic!("{} does not say {what}", machine.name()));
 }
 
-async fn leaves(driver: &dyn Driver, cluster: &Cluster) {
+async fn leaves(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 3);
-    let mut machines = boot(driver, &cluster).await;
+    let mut machines = boot(subject, &cluster).await;
     for machine in &machines {
         sh(&**machine, "touch /run/api-is-well").await;
     }
     let stopped = machines.remove(holder(&machines, &cluster).await);
-    driver.stop(cluster.name(), stopped.name()).await.unwrap();
+    subject.driver().stop(cluster.name(), stopped.name()).await.unwrap();
     let killed = machines.remove(holder(&machines, &cluster).await);
     kill(&*killed).await;
     assert_eq!(holder(&machines, &cluster).await, 0, "the last one has it");
@@ -166,16 +168,16 @@ async fn kill(machine: &dyn Machine) {
     rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
 }
 
-async fn grows(driver: &dyn Driver, cluster: &Cluster) {
+async fn grows(subject: Subject<'_>, cluster: &Cluster) {
     let one = with_control_planes(cluster, 1);
-    let machines = boot(driver, &one).await;
+    let machines = boot(subject, &one).await;
     sh(&*machines[0], "touch /run/api-is-well").await;
     assert_eq!(sh(&*machines[0], "systemctl is-active keepalived || true").await, "activating");
     assert_eq!(holders(&machines, &one).await, [0], "the address sits on it");
 
     let two = with_control_planes(cluster, 2);
-    assert_eq!(contract::configure(driver, &two).await, Changed::Yes);
-    let machines = boot(driver, &two).await;
+    assert_eq!(subject.configure(&two).await, Changed::Yes);
+    let machines = boot(subject, &two).await;
     assert_eq!(holders(&machines, &two).await, [0], "it still has it, or has it again");
     said(&*machines[0], "Entering MASTER STATE").await;
     sh(&*machines[1], "touch /run/api-is-well").await;
@@ -187,15 +189,15 @@ async fn grows(driver: &dyn Driver, cluster: &Cluster) {
     assert_eq!(holder(&machines, &two).await, 1);
 }
 
-async fn shrinks(driver: &dyn Driver, cluster: &Cluster) {
+async fn shrinks(subject: Subject<'_>, cluster: &Cluster) {
     let two = with_control_planes(cluster, 2);
-    let machines = boot(driver, &two).await;
+    let machines = boot(subject, &two).await;
     assert_eq!(sh(&*machines[0], "systemctl is-active keepalived").await, "active");
     for machine in machines {
-        driver.stop(cluster.name(), machine.name()).await.unwrap();
+        subject.driver().stop(cluster.name(), machine.name()).await.unwrap();
     }
     let one = with_control_planes(cluster, 1);
-    let machines = boot(driver, &one).await;
+    let machines = boot(subject, &one).await;
     assert_eq!(holders(&machines, &one).await, [0]);
     assert_eq!(sh(&*machines[0], "systemctl is-active keepalived || true").await, "activating");
 }

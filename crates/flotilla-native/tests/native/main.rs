@@ -11,12 +11,14 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use flotilla_core::Cancel;
 use flotilla_core::Cluster;
-use flotilla_core::Driver;
+use flotilla_core::Host;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
 use flotilla_native::Native;
+use flotilla_testkit::contract::Subject;
 use flotilla_testkit::{contract, fake, harness, is_root};
 use tokio::runtime::Runtime;
 
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
         (name, Box::new(move || run(case, &home, &bundle)))
     };
     let own = [attachments::CASES, api_address::CASES, boots::CASES, routes::CASES, states::CASES];
-    let cases = contract::CASES.iter().chain(own.into_iter().flatten());
+    let cases = contract::SUITES.into_iter().chain(own).flatten();
     harness::run(&args, lacking, cases.map(case).collect())
 }
 
@@ -70,16 +72,16 @@ fn run(case: contract::Case, home: &Path, bundle: &str) {
     // Another run of these tests may be under way, in a process of its own.
     let _lock = store.lock(cluster.name(), "a test", WhenBusy::Wait, &cancel, drop).unwrap();
     let runtime = Runtime::new().unwrap();
-    let driver = Native::new(home, &cancel);
-    clean(&runtime, &driver, &cluster);
-    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(case(&driver, &cluster))));
-    clean(&runtime, &driver, &cluster);
+    let host: Arc<dyn Host> = Arc::new(Native::new(home, &cancel));
+    clean(&runtime, &host, &cluster);
+    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(case(Subject::of(&host), &cluster))));
+    clean(&runtime, &host, &cluster);
     store.remove(cluster.name()).unwrap();
     done.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-fn clean(runtime: &Runtime, driver: &Native, cluster: &Cluster) {
-    runtime.block_on(driver.remove_all(cluster.name())).unwrap();
+fn clean(runtime: &Runtime, host: &Arc<dyn Host>, cluster: &Cluster) {
+    runtime.block_on(Subject::of(host).remove_all(cluster));
 }
 
 /// The person's state folder, where the real bundle is.

@@ -1,15 +1,14 @@
 //! The host's way to the pods of nodes.
 
 use flotilla_core::Cluster;
-use flotilla_core::Driver;
 use flotilla_linux::net::Net;
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::{self, Case};
+use flotilla_testkit::contract::{Case, Subject};
 use ipnet::Ipv4Net;
 
 pub(crate) const CASES: &[(&str, Case)] =
-    &[("the_host_forgets_the_way_to_a_node_that_is_gone", |driver, cluster| {
-        Box::pin(forgotten(driver, cluster))
+    &[("the_host_forgets_the_way_to_a_node_that_is_gone", |subject, cluster| {
+        Box::pin(forgotten(subject, cluster))
     })];
 
 /// The ranges of pods that the host knows a way to.
@@ -20,19 +19,19 @@ async fn known(cluster: &Cluster) -> Vec<Ipv4Net> {
     routes.into_iter().map(|route| route.dst).filter(|range| pods.contains(range)).collect()
 }
 
-async fn forgotten(driver: &dyn Driver, cluster: &Cluster) {
+async fn forgotten(subject: Subject<'_>, cluster: &Cluster) {
     let mut cluster = cluster.clone();
     cluster.spec.network.node_pod_prefix = 26;
     let one = cluster.clone();
     cluster.spec.nodes.push(NodeSpec::plain("te-other".parse().unwrap(), Role::Worker));
     cluster.allocate().unwrap();
     let ranges: Vec<_> = cluster.nodes().map(|node| node.pod_range).collect();
-    driver.ensure_network(&cluster).await.unwrap();
+    subject.make_network(&cluster).await;
     for node in &cluster.spec.nodes {
-        contract::ensure(driver, &cluster, &node.name).await.unwrap();
+        subject.ensure(&cluster, &node.name).await.unwrap();
     }
     assert_eq!(known(&cluster).await, ranges);
-    driver.remove(cluster.name(), &cluster.spec.nodes[1].name).await.unwrap();
-    contract::configure(driver, &one).await;
+    subject.driver().remove(cluster.name(), &cluster.spec.nodes[1].name).await.unwrap();
+    subject.configure(&one).await;
     assert_eq!(known(&cluster).await, ranges[..1]);
 }

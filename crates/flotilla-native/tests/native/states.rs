@@ -4,29 +4,29 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 
 use flotilla_core::Cluster;
-use flotilla_core::{Changed, Cmd, Driver, GuestError, MachineState, Power};
+use flotilla_core::{Changed, Cmd, GuestError, MachineState, Power};
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::process::Process;
-use flotilla_testkit::contract::{self, Case};
+use flotilla_testkit::contract::{Case, Subject};
 use rustix::fs::Mode;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 pub(crate) const CASES: &[(&str, Case)] = &[
-    ("what_is_frozen_in_a_machine_does_not_keep_it_up", |driver, cluster| {
-        Box::pin(what_is_frozen_in_a_machine_does_not_keep_it_up(driver, cluster))
+    ("what_is_frozen_in_a_machine_does_not_keep_it_up", |subject, cluster| {
+        Box::pin(what_is_frozen_in_a_machine_does_not_keep_it_up(subject, cluster))
     }),
-    ("a_frozen_machine_is_told_thawed_and_stopped", |driver, cluster| {
-        Box::pin(a_frozen_machine_is_told_thawed_and_stopped(driver, cluster))
+    ("a_frozen_machine_is_told_thawed_and_stopped", |subject, cluster| {
+        Box::pin(a_frozen_machine_is_told_thawed_and_stopped(subject, cluster))
     }),
-    ("a_machine_whose_groups_are_out_of_sight_is_found", |driver, cluster| {
-        Box::pin(a_machine_whose_groups_are_out_of_sight_is_found(driver, cluster))
+    ("a_machine_whose_groups_are_out_of_sight_is_found", |subject, cluster| {
+        Box::pin(a_machine_whose_groups_are_out_of_sight_is_found(subject, cluster))
     }),
-    ("a_machine_has_nothing_of_our_umask_and_files", |driver, cluster| {
-        Box::pin(a_machine_has_nothing_of_our_umask_and_files(driver, cluster))
+    ("a_machine_has_nothing_of_our_umask_and_files", |subject, cluster| {
+        Box::pin(a_machine_has_nothing_of_our_umask_and_files(subject, cluster))
     }),
-    ("a_program_that_takes_too_long_is_an_error_of_its_node", |driver, cluster| {
-        Box::pin(a_program_that_takes_too_long_is_an_error_of_its_node(driver, cluster))
+    ("a_program_that_takes_too_long_is_an_error_of_its_node", |subject, cluster| {
+        Box::pin(a_program_that_takes_too_long_is_an_error_of_its_node(subject, cluster))
     }),
 ];
 
@@ -38,70 +38,70 @@ sh -c \"echo 0 > $group/cgroup.procs; exec sleep 1000000\" </dev/null >/dev/null
 until grep -q . $group/cgroup.procs; do :; done
 if [ -e $group/freezer.state ]; then echo FROZEN > $group/freezer.state; else echo 1 > $group/cgroup.freeze; fi";
 
-async fn what_is_frozen_in_a_machine_does_not_keep_it_up(driver: &dyn Driver, cluster: &Cluster) {
+async fn what_is_frozen_in_a_machine_does_not_keep_it_up(subject: Subject<'_>, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
-    driver.ensure_network(cluster).await.unwrap();
+    subject.make_network(cluster).await;
     for _ in 0..2 {
-        let machine = contract::ensure(driver, cluster, node).await.unwrap();
+        let machine = subject.ensure(cluster, node).await.unwrap();
         machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
-        assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
-        assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+        assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
+        assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
     }
-    let machine = contract::ensure(driver, cluster, node).await.unwrap();
+    let machine = subject.ensure(cluster, node).await.unwrap();
     machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
-    driver.remove(cluster.name(), node).await.unwrap();
-    assert!(driver.find(cluster.name()).await.unwrap().is_empty());
+    subject.driver().remove(cluster.name(), node).await.unwrap();
+    assert!(subject.found(cluster).await.is_empty());
 }
 
-async fn a_frozen_machine_is_told_thawed_and_stopped(driver: &dyn Driver, cluster: &Cluster) {
+async fn a_frozen_machine_is_told_thawed_and_stopped(subject: Subject<'_>, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
-    driver.ensure_network(cluster).await.unwrap();
-    let machine = contract::ensure(driver, cluster, node).await.unwrap();
+    subject.make_network(cluster).await;
+    let machine = subject.ensure(cluster, node).await.unwrap();
     freeze(&init(cluster));
-    assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: false });
+    assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: false });
     let error = machine.guest().run(Cmd::new(["true"])).await.unwrap_err();
     assert!(matches!(&error, GuestError::Frozen { node, .. } if node == "te-contract"), "{error}");
     // Files can be read all the same: no process of the machine has a part in it.
     assert!(machine.guest().read("/etc/hosts").await.unwrap().is_some());
-    contract::ensure(driver, cluster, node).await.unwrap();
-    assert_eq!(state(driver, cluster).await, MachineState { power: Power::On, intact: true });
+    subject.ensure(cluster, node).await.unwrap();
+    assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
     freeze(&init(cluster));
-    assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
-    contract::ensure(driver, cluster, node).await.unwrap();
+    assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    subject.ensure(cluster, node).await.unwrap();
     freeze(&init(cluster));
-    driver.remove(cluster.name(), node).await.unwrap();
+    subject.driver().remove(cluster.name(), node).await.unwrap();
 }
 
-async fn a_machine_whose_groups_are_out_of_sight_is_found(driver: &dyn Driver, cluster: &Cluster) {
+async fn a_machine_whose_groups_are_out_of_sight_is_found(subject: Subject<'_>, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
-    driver.ensure_network(cluster).await.unwrap();
-    contract::ensure(driver, cluster, node).await.unwrap();
+    subject.make_network(cluster).await;
+    subject.ensure(cluster, node).await.unwrap();
     let before = init(cluster);
     leave_groups(&before);
-    assert_eq!(state(driver, cluster).await.power, Power::On);
-    let machine = contract::ensure(driver, cluster, node).await.unwrap();
+    assert_eq!(state(subject, cluster).await.power, Power::On);
+    let machine = subject.ensure(cluster, node).await.unwrap();
     assert_eq!(init(cluster).pid(), before.pid(), "no second machine is on its disk");
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
-    assert_eq!(driver.stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
     assert!(before.has_ended());
-    contract::ensure(driver, cluster, node).await.unwrap();
+    subject.ensure(cluster, node).await.unwrap();
     leave_groups(&init(cluster));
     let last = init(cluster);
-    driver.remove(cluster.name(), node).await.unwrap();
+    subject.driver().remove(cluster.name(), node).await.unwrap();
     assert!(last.has_ended(), "nobody writes to what was removed");
 }
 
-async fn a_machine_has_nothing_of_our_umask_and_files(driver: &dyn Driver, cluster: &Cluster) {
+async fn a_machine_has_nothing_of_our_umask_and_files(subject: Subject<'_>, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
-    driver.ensure_network(cluster).await.unwrap();
+    subject.make_network(cluster).await;
     // As `flock LOCK flotilla start` has it: a file that whoever we start inherits.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("inherited");
     let file = File::create(&path).unwrap();
     fcntl_setfd(file.as_fd(), FdFlags::empty()).unwrap();
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let booted = contract::ensure(driver, cluster, node).await;
+    let booted = subject.ensure(cluster, node).await;
     let machine = booted.unwrap();
     let shown = machine.guest().run(Cmd::sh("umask; stat -c '%a %n' / /etc /etc/hosts /etc/resolv.conf /run/flotilla /var/log /etc/cni/net.d; ls -l /proc/self/fd"));
     let shown = shown.await.unwrap().text();
@@ -117,10 +117,10 @@ async fn a_machine_has_nothing_of_our_umask_and_files(driver: &dyn Driver, clust
     assert!(!held.contains(&path), "{held:?}");
 }
 
-async fn a_program_that_takes_too_long_is_an_error_of_its_node(driver: &dyn Driver, cluster: &Cluster) {
+async fn a_program_that_takes_too_long_is_an_error_of_its_node(subject: Subject<'_>, cluster: &Cluster) {
     let node = &cluster.spec.nodes[0].name;
-    driver.ensure_network(cluster).await.unwrap();
-    let machine = contract::ensure(driver, cluster, node).await.unwrap();
+    subject.make_network(cluster).await;
+    let machine = subject.ensure(cluster, node).await.unwrap();
     let slow = Cmd::new(["sleep", "1000000"]).within(std::time::Duration::from_secs(1));
     let error = machine.guest().run(slow).await.unwrap_err();
     assert_eq!(error.to_string(), "node te-contract does not answer: `sleep 1000000` took longer than 1 s");
@@ -128,8 +128,8 @@ async fn a_program_that_takes_too_long_is_an_error_of_its_node(driver: &dyn Driv
     assert_eq!(left, "", "it was killed");
 }
 
-async fn state(driver: &dyn Driver, cluster: &Cluster) -> MachineState {
-    driver.find(cluster.name()).await.unwrap()[0].state()
+async fn state(subject: Subject<'_>, cluster: &Cluster) -> MachineState {
+    subject.found(cluster).await[0].1.clone()
 }
 
 /// PID 1 of the cluster's only machine, by the lock on its disk.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_core::{Cluster, Condition, MachineState, Reporter};
+use flotilla_engine::Fleet;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
 use flotilla_ops::{Context, OpError};
@@ -57,7 +58,7 @@ impl World {
 
     pub(crate) fn context_for<'a>(&'a self, reporter: &'a dyn Reporter) -> Context<'a> {
         Context {
-            driver: &self.host.driver,
+            fleet: Fleet::new(&self.host.hosts),
             bootstrapper: &self.host.bootstrapper,
             bundles: &self.host.bundles,
             kubeconfig: &self.host.kubeconfig,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cpus, DriverName, FeatureGates, Memory, NetworkSpec, NodeDefaults, SpecErrorKind};
+use crate::{Cpus, FeatureGates, Memory, NetworkSpec, NodeDefaults, SpecErrorKind};
 
 const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
 
@@ -11,7 +11,6 @@ fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
     ClusterSpec {
         name: "demo".parse().unwrap(),
         kubernetes_version: "v1.37.1".parse().unwrap(),
-        driver: DriverName::Native,
         network: NetworkSpec::default(),
         api_server: ApiServerSpec::default(),
         extra_config: Vec::new(),

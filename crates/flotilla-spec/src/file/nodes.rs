@@ -11,12 +11,13 @@ use super::{MOST_NODES, read_gates};
 use crate::quantity::parse_disk;
 use crate::text::one_of;
 use crate::{
-    ClusterName, Cpus, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings, KubernetesVersion,
-    Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
+    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings,
+    KubernetesVersion, Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
 };
 
 /// Keys of `nodeDefaults` and of a node.
-pub(super) const SETTING_KEYS: [&str; 12] = [
+pub(super) const SETTING_KEYS: [&str; 13] = [
+    "driver",
     "cpus",
     "memory",
     "disk",
@@ -36,6 +37,7 @@ pub(super) const KEYS: [&str; 4] = ["name", "count", "role", "state"];
 /// Settings of `nodeDefaults` or of a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
+    pub(super) driver: Option<DriverName>,
     cpus: Option<Cpus>,
     memory: Option<Memory>,
     disk: Option<u64>,
@@ -54,6 +56,7 @@ impl Settings {
     pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Self {
         let field = |key: &str| fields.get(key).copied();
         Self {
+            driver: reader.parsed(field("driver"), str::parse),
             cpus: reader.parsed(field("cpus"), str::parse),
             memory: reader.parsed(field("memory"), str::parse),
             disk: reader.parsed(field("disk"), parse_disk),
@@ -76,6 +79,7 @@ impl Settings {
     pub(super) fn of_later_nodes(&self) -> NodeDefaults {
         let these = self.clone();
         NodeDefaults {
+            driver: these.driver,
             cpus: these.cpus,
             memory: these.memory,
             disk: these.disk,
@@ -96,6 +100,7 @@ impl Settings {
         // A version or a bundle of the node replaces both defaults.
         let source = if self.kubernetes_version.is_some() || self.bundle.is_some() { self } else { defaults };
         NodeSpec {
+            driver: self.driver.clone().or(of_all.driver),
             cpus: self.cpus.or(of_all.cpus).unwrap_or_default(),
             memory: self.memory.or(of_all.memory).unwrap_or_default(),
             disk: self.disk.or(of_all.disk),

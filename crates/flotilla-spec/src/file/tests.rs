@@ -50,7 +50,6 @@ fn a_name_is_enough() {
     kind: Cluster
     name: demo
     kubernetesVersion: v1.37.1
-    driver: native
     network:
       nodePodPrefix: 24
       serviceSubnet: 10.96.0.0/12

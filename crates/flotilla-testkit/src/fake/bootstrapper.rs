@@ -259,6 +259,7 @@ impl Bootstrapper for FakeBootstrapper {
         let has = async |path| match machine.state().power {
             Power::On => Ok::<_, GuestError>(machine.guest().read(path).await?.is_some()),
             Power::Off => Ok(machine.read_disk(path).is_ok_and(|file| file.is_some())),
+            Power::Unknown(why) => Err(GuestError::Unknown { node: machine.name().to_string(), why }),
         };
         let unreadable = |error| in_node("look for marks", machine)(error);
         let is_member = has(ADMIN).await.map_err(unreadable)? || has(JOINED).await.map_err(unreadable)?;

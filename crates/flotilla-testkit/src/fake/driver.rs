@@ -1,53 +1,62 @@
-//! Machines and networks that are entries in a map.
+//! Machines that are entries in a map.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_core::Cluster;
 use flotilla_core::{
-    Changed, Driver, DriverError, Finding, HostFacts, LinkFacts, Machine, MachineState, Power, Refusal,
-    RootFacts, Subnet,
+    Capabilities, Changed, Cluster, Driver, DriverError, Machine, MachineState, PortKind, Power, Refusal,
+    RootFacts,
 };
 use flotilla_node_api::NodeConfig;
-use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
-use ipnet::Ipv4Net;
+use flotilla_spec::{ClusterName, DriverName, NodeName};
 
 use super::{Answer, Calls, FakeMachine};
 
 /// The driver of machines that do not exist.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FakeDriver {
+    name: DriverName,
+    capabilities: Capabilities,
     calls: Calls,
     /// What programs in its machines answer.
     script: Vec<(&'static str, Answer)>,
-    host: Mutex<Host>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Host {
-    networks: BTreeMap<ClusterName, Network>,
+struct State {
     machines: BTreeMap<(ClusterName, NodeName), FakeMachine>,
+    /// The name of the host, if that does not answer.
+    silent: Option<String>,
 }
 
-/// A network as it was last made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Network {
-    range: Ipv4Net,
-    ports: Vec<(NodeName, HostPort)>,
-}
-
-impl Network {
-    fn of(cluster: &Cluster) -> Self {
-        let nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
-        let ports = nodes.flat_map(|node| node.ports.iter().map(|port| (node.name.clone(), *port)));
-        Self { range: cluster.allocations.subnet, ports: ports.collect() }
+impl Default for FakeDriver {
+    fn default() -> Self {
+        Self::new(&Calls::default())
     }
 }
 
 impl FakeDriver {
+    /// One that nodes have which name none, and that can do everything.
     pub fn new(calls: &Calls) -> Self {
-        Self { calls: calls.clone(), ..Self::default() }
+        let capabilities = Capabilities {
+            host_mounts: true,
+            disk_size: true,
+            offline_logs: true,
+            snapshots: true,
+            pause: true,
+            own_kernel: false,
+            faults: true,
+            port_kind: PortKind::Veth,
+        };
+        Self {
+            name: DriverName::default(),
+            capabilities,
+            calls: calls.clone(),
+            script: Vec::new(),
+            state: Mutex::default(),
+        }
     }
 
     /// With machines whose programs give these answers.
@@ -55,36 +64,56 @@ impl FakeDriver {
         Self { script: script.to_vec(), ..Self::default() }
     }
 
-    /// Takes the network away, as somebody might behind our back.
-    pub fn lose_network(&self, cluster: &ClusterName) {
-        self.host().networks.remove(cluster);
+    /// The same under another name, whose machines can do less.
+    #[must_use]
+    pub fn named(self, name: &'static str, capabilities: impl FnOnce(&mut Capabilities)) -> Self {
+        let mut named = Self { name: DriverName::new(name), ..self };
+        capabilities(&mut named.capabilities);
+        named
+    }
+
+    /// Lets the host of its machines not answer any more.
+    pub fn fall_silent(&self, host: &str) {
+        self.state().silent = Some(host.to_owned());
+    }
+
+    /// Lets it answer again: its machines are what they were.
+    pub fn answer_again(&self) {
+        self.state().silent = None;
     }
 
     /// Cuts the power, as a reboot of the host would.
     pub fn lose_power(&self, cluster: &ClusterName, node: &NodeName) {
-        self.host().power_off(&(cluster.clone(), node.clone()));
+        self.state().power_off(&(cluster.clone(), node.clone()));
     }
 
     /// Lets every reading of a file in a machine fail.
     pub fn break_file(&self, cluster: &ClusterName, node: &NodeName, path: &str) {
-        if let Some(machine) = self.host().machines.get(&(cluster.clone(), node.clone())) {
+        if let Some(machine) = self.state().machines.get(&(cluster.clone(), node.clone())) {
             machine.break_file(path);
         }
     }
 
     /// Takes something of what the machine was given.
     pub fn damage(&self, cluster: &ClusterName, node: &NodeName) {
-        if let Some(machine) = self.host().machines.get_mut(&(cluster.clone(), node.clone())) {
+        if let Some(machine) = self.state().machines.get_mut(&(cluster.clone(), node.clone())) {
             machine.state.intact = false;
         }
     }
 
-    fn host(&self) -> MutexGuard<'_, Host> {
-        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn require_answer(&self) -> Result<(), DriverError> {
+        match self.state().silent.clone() {
+            Some(host) => Err(DriverError::Unreachable { host, why: "connection refused".to_owned() }),
+            None => Ok(()),
+        }
     }
 }
 
-impl Host {
+impl State {
     fn power_off(&mut self, key: &(ClusterName, NodeName)) -> Changed {
         match self.machines.get_mut(key) {
             Some(machine) if machine.state.power == Power::On => {
@@ -99,68 +128,27 @@ impl Host {
 
 #[async_trait]
 impl Driver for FakeDriver {
-    async fn examine(&self) -> Vec<Finding> {
-        Vec::new()
+    fn name(&self) -> &DriverName {
+        &self.name
     }
 
-    async fn check(&self, _: &Cluster) -> Result<Vec<Refusal>, DriverError> {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn check(&self, _: &Cluster, _: &[NodeName]) -> Result<Vec<Refusal>, DriverError> {
+        self.require_answer()?;
         Ok(Vec::new())
-    }
-
-    async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
-        let call = self.calls.begin(format!("subnets-in-use {except}")).await?;
-        let networks = self.host().networks.clone().into_iter().filter(|(cluster, _)| cluster != except);
-        call.end()?;
-        let used = networks.map(|(cluster, Network { range, .. })| Subnet {
-            range,
-            user: format!("the cluster {cluster}"),
-            before_main: false,
-        });
-        Ok(used.collect())
-    }
-
-    async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
-        let call = self.calls.begin("has-network".to_owned()).await?;
-        call.end()?;
-        Ok(self.host().networks.get(cluster.name()) == Some(&Network::of(cluster)))
-    }
-
-    async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let call = self.calls.begin("ensure-routes".to_owned()).await?;
-        {
-            let mut host = self.host();
-            if let Some(network) = host.networks.get_mut(cluster.name()) {
-                *network = Network::of(cluster);
-            }
-        }
-        call.end()?;
-        Ok(Changed::No)
-    }
-
-    async fn facts(&self) -> Result<HostFacts, DriverError> {
-        Ok(HostFacts { lowers_oom_scores: true })
-    }
-
-    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
-        let gateway = cluster.gateway();
-        Ok(LinkFacts { name: "eth0".to_owned(), mtu: 1500, gateway, name_servers: vec![gateway] })
     }
 
     async fn root(&self, _: &Cluster, _: &NodeName) -> Result<RootFacts, DriverError> {
         Ok(RootFacts::default())
     }
 
-    async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let call = self.calls.begin("ensure-network".to_owned()).await?;
-        let network = Network::of(cluster);
-        let before = self.host().networks.insert(cluster.name().clone(), network.clone());
-        call.end()?;
-        Ok(if before == Some(network) { Changed::No } else { Changed::Yes })
-    }
-
-    async fn find(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
+    async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
         let call = self.calls.begin("find".to_owned()).await?;
-        let machines = self.host().machines.clone();
+        self.require_answer()?;
+        let machines = self.state().machines.clone();
         call.end()?;
         let found = machines.into_iter().filter(|((of, _), _)| of == cluster);
         Ok(found.map(|(_, machine)| Arc::new(machine) as Arc<dyn Machine>).collect())
@@ -173,12 +161,13 @@ impl Driver for FakeDriver {
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
         let call = self.calls.begin(format!("ensure {node}")).await?;
+        self.require_answer()?;
         let machine = {
-            let mut host = self.host();
-            let machine = host
+            let mut state = self.state();
+            let machine = state
                 .machines
                 .entry((cluster.name().clone(), node.clone()))
-                .or_insert_with(|| FakeMachine::named(node.clone(), &self.script));
+                .or_insert_with(|| FakeMachine::named(node.clone(), &self.script).made_by(&self.name));
             if machine.state.power == Power::Off || machine.config().is_none() {
                 machine.set_config(config);
             }
@@ -191,27 +180,30 @@ impl Driver for FakeDriver {
 
     async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
         let call = self.calls.begin(format!("stop {node}")).await?;
-        let changed = self.host().power_off(&(cluster.clone(), node.clone()));
+        self.require_answer()?;
+        let changed = self.state().power_off(&(cluster.clone(), node.clone()));
         call.end()?;
         Ok(changed)
     }
 
     async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
         let call = self.calls.begin(format!("remove {node}")).await?;
-        let removed = self.host().machines.remove(&(cluster.clone(), node.clone()));
+        self.require_answer()?;
+        let removed = self.state().machines.remove(&(cluster.clone(), node.clone()));
         call.end()?;
-        Ok(if removed.is_some() { Changed::Yes } else { Changed::No })
+        Ok(removed.is_some().into())
     }
 
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let call = self.calls.begin("remove-all".to_owned()).await?;
+        self.require_answer()?;
         let changed = {
-            let mut host = self.host();
-            let before = host.machines.len();
-            host.machines.retain(|(of, _), _| of != cluster);
-            host.networks.remove(cluster).is_some() || host.machines.len() < before
+            let mut state = self.state();
+            let before = state.machines.len();
+            state.machines.retain(|(of, _), _| of != cluster);
+            state.machines.len() < before
         };
         call.end()?;
-        Ok(if changed { Changed::Yes } else { Changed::No })
+        Ok(changed.into())
     }
 }

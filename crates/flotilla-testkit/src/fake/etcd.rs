@@ -159,7 +159,8 @@ impl Etcd for FakeBootstrapper {
 
     async fn has_data(&self, machine: &dyn Machine) -> Result<bool, BootstrapError> {
         match machine.state().power {
-            Power::On => Ok(self.data(machine).await?.is_some()),
+            // One that is unknown says why.
+            Power::On | Power::Unknown(_) => Ok(self.data(machine).await?.is_some()),
             Power::Off => Ok(machine.read_disk(DATA).is_ok_and(|data| data.is_some())),
         }
     }

@@ -1,16 +1,19 @@
 //! A host of fakes that share one log.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use flotilla_core::{Cancel, Event};
+use flotilla_core::{Cancel, Event, Host};
 
-use super::{Calls, FakeBootstrapper, FakeBundles, FakeDriver, FakeKubeconfig};
+use super::{Calls, FakeBootstrapper, FakeBundles, FakeComputer, FakeDriver, FakeKubeconfig};
 
 /// Everything that commands are wired to, but for their state directory.
 #[derive(Debug)]
 pub struct FakeHost {
     pub calls: Calls,
-    pub driver: FakeDriver,
+    pub driver: Arc<FakeDriver>,
+    pub computer: Arc<FakeComputer>,
+    /// The computer alone, as commands are wired to it.
+    pub hosts: Vec<Arc<dyn Host>>,
     pub bootstrapper: FakeBootstrapper,
     pub bundles: FakeBundles,
     pub kubeconfig: FakeKubeconfig,
@@ -21,8 +24,12 @@ pub struct FakeHost {
 impl Default for FakeHost {
     fn default() -> Self {
         let calls = Calls::default();
+        let driver = Arc::new(FakeDriver::new(&calls));
+        let computer = Arc::new(FakeComputer::new("local", &calls, &[driver.clone()]));
         Self {
-            driver: FakeDriver::new(&calls),
+            hosts: vec![computer.clone()],
+            computer,
+            driver,
             bootstrapper: FakeBootstrapper::new(&calls),
             bundles: FakeBundles::new(&calls),
             kubeconfig: FakeKubeconfig::new(&calls),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
 use flotilla_node_api::{NodeConfig, NodeStatus};
-use flotilla_spec::NodeName;
+use flotilla_spec::{DriverName, NodeName};
 
 use super::{Calls, node};
 
@@ -20,6 +20,7 @@ pub type Answer = Result<&'static str, &'static str>;
 #[derive(Debug, Clone)]
 pub struct FakeMachine {
     name: NodeName,
+    driver: DriverName,
     pub(super) state: MachineState,
     inside: Arc<Inside>,
 }
@@ -56,7 +57,11 @@ impl FakeMachine {
             calls: Calls::default(),
         };
         let state = MachineState { power: Power::On, intact: true };
-        Self { name, state, inside: Arc::new(inside) }
+        Self { name, driver: DriverName::default(), state, inside: Arc::new(inside) }
+    }
+
+    pub(super) fn made_by(self, driver: &DriverName) -> Self {
+        Self { driver: driver.clone(), ..self }
     }
 
     /// A file's text.
@@ -133,9 +138,10 @@ impl FakeMachine {
     }
 
     fn require_power(&self) -> Result<(), GuestError> {
-        match self.state.power {
+        match &self.state.power {
             Power::On => Ok(()),
             Power::Off => Err(GuestError::Off { node: self.name.to_string() }),
+            Power::Unknown(why) => Err(GuestError::Unknown { node: self.name.to_string(), why: why.clone() }),
         }
     }
 }
@@ -145,8 +151,12 @@ impl Machine for FakeMachine {
         &self.name
     }
 
+    fn driver(&self) -> &DriverName {
+        &self.driver
+    }
+
     fn state(&self) -> MachineState {
-        self.state
+        self.state.clone()
     }
 
     fn guest(&self) -> &dyn Guest {

@@ -170,7 +170,8 @@ pub(crate) struct ControlPlaneArgs {
 pub(crate) enum DriverArg {
     /// Linux namespaces: no Docker, needs root
     #[default]
-    Native,
+    #[value(name = "native")]
+    Namespaces,
     #[value(hide = true)]
     Docker,
     #[value(hide = true)]
@@ -184,7 +185,7 @@ pub(crate) enum DriverArg {
 impl DriverArg {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Native => "native",
+            Self::Namespaces => "native",
             Self::Docker => "docker",
             Self::Podman => "podman",
             Self::Qemu => "qemu",

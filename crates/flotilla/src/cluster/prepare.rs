@@ -128,7 +128,7 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
             }));
         }
     }
-    let refused = cx.wait(cx.engine().driver.check(cluster)).map_err(EngineError::from)?;
+    let refused = cx.wait(cx.engine().fleet.check(cluster)).map_err(EngineError::from)?;
     let is_known = |requirement: &Requirement| {
         let is_it = |node: &NodeName, port: &HostPort| {
             requirement.node.as_ref() == Some(node) && requirement.item == Some(port.to_string())

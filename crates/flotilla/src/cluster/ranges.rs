@@ -15,7 +15,7 @@ const CODE: (&str, u8) = ("IF_SUBNETS_TAKEN", 71);
 /// Refuses a cluster whose packets would go elsewhere. One that runs goes on, and so does one that is forced: then it
 /// is only told.
 pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), OpError> {
-    let others = cx.wait(cx.engine().driver.subnets_in_use(cluster.name())).map_err(EngineError::from)?;
+    let others = cx.wait(cx.engine().fleet.subnets_in_use(cluster.name())).map_err(EngineError::from)?;
     let collisions = collisions(cluster, &others);
     if collisions.is_empty() {
         return Ok(());

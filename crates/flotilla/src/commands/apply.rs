@@ -158,7 +158,7 @@ pub(crate) fn change(
         changed = changed.or(update_labels(cx, cluster, &plan.wanted)?);
     }
     if plan.changes.iter().any(Change::forwards) {
-        changed = changed.or(cx.wait(engine.driver.ensure_routes(cluster)).map_err(EngineError::from)?);
+        changed = changed.or(cx.wait(engine.fleet.ensure_routes(cluster)).map_err(EngineError::from)?);
     }
     if only.is_some() {
         return Ok(changed);

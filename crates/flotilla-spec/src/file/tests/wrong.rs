@@ -32,7 +32,7 @@ nodes: 3
     a.yaml:9:15 (`extraConfig: [kublet.a=b, kubelet.max-pods=5]`): unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
     a.yaml:10:19 (`featureGates: {A: maybe}`): "A=maybe" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
     a.yaml:11:24 (`nodeDefaults: {memory: 3x, name: a}`): "3x" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): unknown key "name": expected one of cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
+    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): unknown key "name": expected one of driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
     a.yaml:12:8 (`nodes: 3`): expected a list
     "#);
 }
@@ -63,7 +63,7 @@ nodes:
     a.yaml:5:10 (`- {role: boss, cpus: 0}`): unknown role "boss": expected one of control-plane, worker
     a.yaml:5:22 (`- {role: boss, cpus: 0}`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`
     a.yaml:7:10 (`count: 2`): `name` and `count` cannot be combined; leave out `name`: flotilla names nodes with `count`
-    a.yaml:8:3 (`memroy: 3g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:8:3 (`memroy: 3g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
     a.yaml:9:10 (`- count: 0`): "0" is not a whole number from 1 to 1000
     a.yaml:10:10 (`- state: runing`): unknown state "runing": expected one of running, stopped; did you mean `running`?
     a.yaml:11:17 (`labels: {a b: c, d: [e]}`): "a b=c" is not a label; write `key=value`, separated by commas
@@ -163,7 +163,7 @@ nodes:
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
-    a.yaml:6:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:6:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
     a.yaml:8:3 (`cpus: 2`): duplicate key "cpus"
     a.yaml:9:34 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): kubelet v1.30.0 of node old is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
     a.yaml:9:74 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): duplicate key "a"

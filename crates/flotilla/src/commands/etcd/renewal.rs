@@ -42,7 +42,7 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
         return Err(EtcdError::NoSurvivor { cluster: cx.name.clone() }.into());
     }
     cx.wait(async {
-        engine.driver.ensure_network(cluster).await?;
+        engine.fleet.ensure_network(cluster).await?;
         for node in cluster.spec.control_planes() {
             let machine = machine_of(node).filter(|machine| machine.state().power == Power::Off);
             let Some(machine) = machine else { continue };

@@ -84,7 +84,7 @@ impl<'a> Profile<'a> {
         let spec = &self.cluster.spec;
         vec![
             spec.name.to_string(),
-            spec.driver.to_string(),
+            spec.primary().driver().to_string(),
             "containerd".to_owned(),
             self.cluster.virtual_ip().to_string(),
             API_PORT.to_string(),
@@ -124,7 +124,7 @@ fn config(cluster: &Cluster) -> Value {
     });
     json!({
         "Name": spec.name.as_ref(),
-        "Driver": spec.driver.to_string(),
+        "Driver": spec.primary().driver().to_string(),
         "APIServerPort": API_PORT,
         "KubernetesConfig": {
             "KubernetesVersion": spec.kubernetes_version.to_string(),

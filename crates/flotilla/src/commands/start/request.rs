@@ -110,10 +110,10 @@ impl Wanted {
             BTreeSet::new()
         });
         let driver: Option<DriverName> = parsed(&mut problems, Some(args.driver.name()), str::parse);
+        // Nodes that name no driver have this one.
+        let driver = driver.filter(|driver| *driver != DriverName::default());
         problems.extend(runtime_problem(&args.runtime));
-        let (Some(kubernetes_version), Some(driver), true) =
-            (kubernetes_version, driver, problems.is_empty())
-        else {
+        let (Some(kubernetes_version), true) = (kubernetes_version, problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
         };
         if args.nodes == Some(0) {
@@ -124,7 +124,7 @@ impl Wanted {
         let control_planes = asked.unwrap_or(1);
         let count = args.nodes.map(|count| count.max(control_planes));
         // For nodes that are added later as well.
-        let node_defaults = NodeDefaults { cpus, memory, disk, mounts, ..NodeDefaults::default() };
+        let node_defaults = NodeDefaults { driver, cpus, memory, disk, mounts, ..NodeDefaults::default() };
         let nodes = (1..=count.unwrap_or(control_planes))
             .map(|number| {
                 let role = if number <= control_planes { Role::ControlPlane } else { Role::Worker };
@@ -136,7 +136,6 @@ impl Wanted {
         let spec = ClusterSpec {
             name: name.clone(),
             kubernetes_version,
-            driver,
             network,
             api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
             extra_config,

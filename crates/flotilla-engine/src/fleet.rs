@@ -1,0 +1,228 @@
+//! All hosts and drivers that serve a cluster, as one.
+//!
+//! What is about a node goes to the driver that the node names. What is about a cluster goes to all drivers of all hosts,
+//! at once. A host that does not answer keeps nobody from the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flotilla_core::{
+    Changed, Cluster, Code, Driver, DriverError, Finding, Host, Machine, Refusal, Severity, Subnet,
+    requirements,
+};
+use flotilla_spec::error::Requirement;
+use flotilla_spec::{ClusterName, DriverName, NodeName, NodeSpec, WantedPower};
+use futures::future::join_all;
+
+const UNSUPPORTED: Code = Code { name: "DRV_UNSUPPORTED", exit_status: 56 };
+const CONFLICT: Code = Code { name: "DRV_CONFLICT", exit_status: 51 };
+
+/// The hosts that machines can be on.
+#[derive(Clone, Copy)]
+pub struct Fleet<'a> {
+    hosts: &'a [Arc<dyn Host>],
+}
+
+/// What was found of a cluster's machines.
+pub(crate) struct Found {
+    pub(crate) machines: BTreeMap<NodeName, Arc<dyn Machine>>,
+    /// The drivers whose host does not answer, and why: what they have is unknown.
+    pub(crate) silent: Vec<(DriverName, String)>,
+}
+
+impl std::fmt::Debug for Fleet<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.hosts.iter().map(|host| host.name())).finish()
+    }
+}
+
+impl<'a> Fleet<'a> {
+    pub fn new(hosts: &'a [Arc<dyn Host>]) -> Self {
+        Self { hosts }
+    }
+
+    /// What all hosts have to say of themselves.
+    pub async fn examine(&self) -> Vec<Finding> {
+        join_all(self.hosts.iter().map(|host| host.examine())).await.concat()
+    }
+
+    /// Everything that nodes which are to run cannot have. What a driver cannot do is known without asking it.
+    pub async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
+        let mut refused: Vec<_> = cluster.spec.nodes.iter().flat_map(|node| self.unsupported(node)).collect();
+        for driver in self.drivers() {
+            let is_checked = |node: &&NodeSpec| {
+                node.driver() == *driver.name()
+                    && node.power == WantedPower::Running
+                    && !refused.iter().any(|refusal| refusal.requirement.node.as_ref() == Some(&node.name))
+            };
+            let nodes: Vec<_> =
+                cluster.spec.nodes.iter().filter(is_checked).map(|node| node.name.clone()).collect();
+            if !nodes.is_empty() {
+                refused.extend(driver.check(cluster, &nodes).await?);
+            }
+        }
+        for host in self.hosts {
+            refused.extend(host.network().check(cluster).await?);
+        }
+        Ok(refused)
+    }
+
+    /// What a node needs and its driver cannot do.
+    fn unsupported(&self, node: &NodeSpec) -> Vec<Refusal> {
+        let name = node.driver();
+        let refusal = |requirement, text, cure| Refusal {
+            requirement,
+            finding: Finding {
+                code: UNSUPPORTED.name,
+                exit_status: UNSUPPORTED.exit_status,
+                severity: Severity::Fatal,
+                text,
+                cure,
+            },
+        };
+        let Some(driver) = self.driver(&name) else {
+            let requirement = Requirement { node: Some(node.name.clone()), key: "driver", item: None };
+            let known: Vec<_> = self.drivers().map(|driver| driver.name().to_string()).collect();
+            let cure = format!("these exist: {}", known.join(", "));
+            return vec![refusal(
+                requirement,
+                format!("node {}: there is no driver {name}", node.name),
+                cure,
+            )];
+        };
+        let capabilities = driver.capabilities();
+        let lacking = requirements(node).into_iter().filter(|(needed, _)| !capabilities.has(*needed));
+        let refused = lacking.map(|(needed, requirement)| {
+            let text = format!("node {}: driver {name} cannot {needed}", node.name);
+            refusal(requirement, text, "leave this out, or choose another driver for the node".to_owned())
+        });
+        refused.collect()
+    }
+
+    /// Address ranges that others than this cluster use on any host.
+    pub async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
+        let used = join_all(self.hosts.iter().map(|host| host.network().used(except))).await;
+        Ok(used.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// Whether the cluster's network is intact on all hosts that answer.
+    pub async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
+        let intact = join_all(self.hosts.iter().map(|host| host.network().is_intact(cluster))).await;
+        reached(intact).map(|intact| intact.into_iter().all(|intact| intact))
+    }
+
+    pub async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let ensured = join_all(self.hosts.iter().map(|host| host.network().ensure(cluster))).await;
+        reached(ensured).map(any)
+    }
+
+    /// Brings the routes and ports of all hosts in line with the nodes of the cluster.
+    pub async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
+        let updated = join_all(self.hosts.iter().map(|host| host.network().update(cluster))).await;
+        reached(updated).map(any)
+    }
+
+    /// Every machine of a cluster. Two of one name are an error: nobody could say which of them is the node.
+    pub(crate) async fn list(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
+        let listed = join_all(self.drivers().map(|driver| driver.list(cluster))).await;
+        let mut found = Found { machines: BTreeMap::new(), silent: Vec::new() };
+        for (driver, listed) in self.drivers().zip(listed) {
+            let machines = match listed {
+                Err(DriverError::Unreachable { host, why }) => {
+                    found.silent.push((driver.name().clone(), format!("host {host} does not answer: {why}")));
+                    continue;
+                }
+                listed => listed?,
+            };
+            for machine in machines {
+                let name = machine.name().clone();
+                if let Some(other) = found.machines.insert(name.clone(), machine) {
+                    return Err(two_of(&name, other.driver(), driver.name()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where a node is: the host, and the driver that the node names.
+    pub(crate) fn place(&self, node: &NodeSpec) -> Result<(&'a dyn Host, &'a dyn Driver), DriverError> {
+        let name = node.driver();
+        self.hosts
+            .iter()
+            .find_map(|host| Some((host.as_ref(), of(host.as_ref(), &name)?)))
+            .ok_or_else(|| no_driver(&name))
+    }
+
+    /// Turns a machine of this driver off.
+    pub(crate) async fn stop(
+        &self,
+        owner: &DriverName,
+        cluster: &ClusterName,
+        node: &NodeName,
+    ) -> Result<Changed, DriverError> {
+        self.owner(owner)?.stop(cluster, node).await
+    }
+
+    /// Removes a machine of this driver with its disk.
+    pub(crate) async fn remove(
+        &self,
+        owner: &DriverName,
+        cluster: &ClusterName,
+        node: &NodeName,
+    ) -> Result<Changed, DriverError> {
+        self.owner(owner)?.remove(cluster, node).await
+    }
+
+    /// Removes everything that belongs to the name on all hosts that answer: machines first, then the network they are
+    /// plugged into. One that does not answer is an error when all others are done.
+    pub(crate) async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
+        let removed = join_all(self.hosts.iter().map(|host| async move {
+            let machines =
+                join_all(host.drivers().into_iter().map(|driver| driver.remove_all(cluster))).await;
+            let machines = machines.into_iter().collect::<Result<Vec<_>, _>>().map(any)?;
+            Ok(machines.or(host.network().remove(cluster).await?))
+        }))
+        .await;
+        removed.into_iter().collect::<Result<Vec<_>, _>>().map(any)
+    }
+
+    fn drivers(&self) -> impl Iterator<Item = &'a dyn Driver> {
+        self.hosts.iter().flat_map(|host| host.drivers())
+    }
+
+    fn driver(&self, name: &DriverName) -> Option<&'a dyn Driver> {
+        self.hosts.iter().find_map(|host| of(host.as_ref(), name))
+    }
+
+    fn owner(&self, name: &DriverName) -> Result<&'a dyn Driver, DriverError> {
+        self.driver(name).ok_or_else(|| no_driver(name))
+    }
+}
+
+fn of<'a>(host: &'a dyn Host, name: &DriverName) -> Option<&'a dyn Driver> {
+    host.drivers().into_iter().find(|driver| driver.name() == name)
+}
+
+fn no_driver(name: &DriverName) -> DriverError {
+    let what = format!("there is no driver {name}");
+    DriverError::Failed { what, code: UNSUPPORTED, hints: Vec::new(), source: None }
+}
+
+/// The answers of those that answer.
+fn reached<T>(answers: Vec<Result<T, DriverError>>) -> Result<Vec<T>, DriverError> {
+    let is_answer = |answer: &Result<T, DriverError>| !matches!(answer, Err(DriverError::Unreachable { .. }));
+    answers.into_iter().filter(is_answer).collect()
+}
+
+fn any(changes: Vec<Changed>) -> Changed {
+    changes.into_iter().fold(Changed::No, Changed::or)
+}
+
+fn two_of(node: &NodeName, one: &DriverName, other: &DriverName) -> DriverError {
+    DriverError::Failed {
+        what: format!("there are two machines named {node}: one of driver {one}, one of driver {other}"),
+        code: CONFLICT,
+        hints: vec!["remove one of them with the tools of its driver".to_owned()],
+        source: None,
+    }
+}

@@ -1,0 +1,109 @@
+//! What must work inside every machine: programs and files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+
+use flotilla_core::{Cluster, Cmd, GuestError};
+
+use super::{Case, Subject, cases, get, node};
+use crate::fake::Answer;
+
+/// All cases, by name.
+pub const CASES: &[(&str, Case)] = cases![
+    a_machine_that_is_off_runs_nothing,
+    programs_run_with_their_environment_and_input,
+    a_program_that_fails_is_an_error_with_its_last_words,
+    files_are_kept_byte_for_byte,
+    files_are_copied_in_and_out,
+    what_is_not_there_cannot_be_copied,
+];
+
+const GREET: &str = r#"echo "$GREETING, $(cat)""#;
+const FAIL: &str = "echo going; echo gone >&2; exit 3";
+const MODE: &str = "stat -c %a /etc/contract/file";
+
+/// What the programs of the cases answer, for machines that run none.
+pub const ANSWERS: &[(&str, Answer)] =
+    &[(GREET, Ok("hello, world\n")), (FAIL, Err("gone")), (MODE, Ok("640\n"))];
+
+async fn a_machine_that_is_off_runs_nothing(subject: Subject<'_>, cluster: &Cluster) {
+    subject.make(cluster).await;
+    subject.stop(cluster).await;
+    let machines = subject.machines(cluster).await;
+    let guest = machines[node(cluster)].guest();
+    let errors = [
+        guest.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
+        guest.write("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
+        guest.read("/etc/hostname").await.expect_err("nothing is read there"),
+        guest.copy_in(file(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
+        guest.copy_out("/etc/hostname", file(b"")).await.expect_err("nothing is copied from there"),
+    ];
+    for error in errors {
+        assert!(matches!(error, GuestError::Off { .. }), "{error:?}");
+    }
+}
+
+async fn programs_run_with_their_environment_and_input(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
+    let env = vec![("GREETING".to_owned(), "hello".to_owned())];
+    let cmd = Cmd { env, stdin: b"world".to_vec(), ..Cmd::sh(GREET) };
+    let output = machine.guest().run(cmd).await.expect("it greets");
+    assert_eq!(output.text(), "hello, world");
+}
+
+async fn a_program_that_fails_is_an_error_with_its_last_words(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
+    let error = machine.guest().run(Cmd::sh(FAIL)).await.expect_err("it fails");
+    let GuestError::Failed { node: at, tail, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(at, node(cluster).as_ref());
+    assert!(tail.iter().any(|line| line == "gone"), "{tail:?}");
+}
+
+async fn files_are_kept_byte_for_byte(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
+    let machine = machine.as_ref();
+    assert_eq!(get(machine, "/etc/contract/file").await, None);
+    let bytes: Vec<u8> = (0..=255).collect();
+    machine.guest().write("/etc/contract/file", 0o640, &bytes).await.expect("its folder is made");
+    assert_eq!(get(machine, "/etc/contract/file").await, Some(bytes));
+    assert_eq!(machine.guest().run(Cmd::sh(MODE)).await.expect("it is there").text(), "640");
+    machine.guest().write("/etc/contract/file", 0o640, b"").await.expect("it is replaced");
+    assert_eq!(get(machine, "/etc/contract/file").await, Some(Vec::new()));
+}
+
+async fn files_are_copied_in_and_out(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let (path, guest) = ("/etc/contract/deep/file", machine.guest());
+    guest.copy_in(file(&bytes), path, 0o644).await.expect("its folder is made");
+    assert_eq!(get(machine.as_ref(), path).await, Some(bytes.clone()));
+    let target = file(b"");
+    let own = target.try_clone().expect("it is open");
+    assert_eq!(guest.copy_out(path, own).await.expect("it can be read"), 0o644);
+    assert_eq!(content(target), bytes);
+    guest.copy_in(file(b""), path, 0o644).await.expect("it is replaced");
+    assert_eq!(get(machine.as_ref(), path).await, Some(Vec::new()));
+}
+
+async fn what_is_not_there_cannot_be_copied(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
+    let error = machine.guest().copy_out("/etc/contract/none", file(b"")).await.expect_err("it is not there");
+    let GuestError::File { node: at, path, source, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((at.as_str(), path.as_str()), (node(cluster).as_ref(), "/etc/contract/none"));
+    assert_eq!(source.kind(), io::ErrorKind::NotFound);
+}
+
+/// A file of the host's with some bytes, to be read from its start.
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a file without a name");
+    file.write_all(bytes).expect("it can be written to");
+    file.rewind().expect("it has a start");
+    file
+}
+
+fn content(mut file: File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().expect("it has a start");
+    file.read_to_end(&mut bytes).expect("it can be read");
+    bytes
+}
