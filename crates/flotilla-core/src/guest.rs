@@ -1,7 +1,7 @@
 //! Programs and files inside one machine.
 
 use std::convert::Infallible;
-use std::fs::File;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -60,6 +60,11 @@ pub enum Attach {
     Streams,
 }
 
+/// Where bytes come from that go into a machine.
+pub type Reader = Box<dyn Read + Send>;
+/// Where bytes go that come out of a machine.
+pub type Writer = Box<dyn Write + Send>;
+
 /// A program in a machine failed, or could not be run there.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
@@ -114,10 +119,10 @@ pub trait Guest: Send + Sync {
     /// Reads a file; none if there is none.
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, GuestError>;
 
-    /// Like [`Guest::write`], for files of any size: `source` is read from where it stands to its end.
-    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), GuestError>;
+    /// Like [`Guest::write`], for files of any size: `source` is read to its end.
+    async fn copy_in(&self, source: Reader, path: &str, mode: u32) -> Result<(), GuestError>;
 
-    /// Writes a file of the machine to `target`, where that stands, and gives the file's mode. A file that does not exist
-    /// is an error, and so is what is no file.
-    async fn copy_out(&self, path: &str, target: File) -> Result<u32, GuestError>;
+    /// Writes a file of the machine to `target` and gives the file's mode. A file that does not exist is an error, and so is
+    /// what is no file.
+    async fn copy_out(&self, path: &str, target: Writer) -> Result<u32, GuestError>;
 }

@@ -44,7 +44,7 @@ pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, Snapsh
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
 pub use facts::{HostFacts, LinkFacts, RootFacts};
-pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError};
+pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError, Reader, Writer};
 pub use host::{Finding, Host, Refusal, Severity};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
 pub use network::{Network, Subnet};

@@ -1,11 +1,10 @@
 //! A machine whose host does not answer.
 
 use std::convert::Infallible;
-use std::fs::File;
 use std::io;
 
 use async_trait::async_trait;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState};
+use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Reader, Writer};
 use flotilla_spec::{DriverName, NodeName};
 
 /// It stands for a machine that the state knows and nobody can ask about.
@@ -62,11 +61,11 @@ impl Guest for UnknownMachine {
         self.error()
     }
 
-    async fn copy_in(&self, _: File, _: &str, _: u32) -> Result<(), GuestError> {
+    async fn copy_in(&self, _: Reader, _: &str, _: u32) -> Result<(), GuestError> {
         self.error()
     }
 
-    async fn copy_out(&self, _: &str, _: File) -> Result<u32, GuestError> {
+    async fn copy_out(&self, _: &str, _: Writer) -> Result<u32, GuestError> {
         self.error()
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_core::Cancel;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
+use flotilla_core::{
+    Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power, Reader, Writer,
+};
 use flotilla_linux::cgroup::{Group, is_init};
 use flotilla_linux::enter::{self, Files, Progress, Request};
 use flotilla_linux::host::{self, CommandError};
@@ -269,18 +271,18 @@ impl Guest for NativeMachine {
         self.with_files("read", path, |files, path, _| files.read(path)).await
     }
 
-    async fn copy_in(&self, source: File, path: &str, mode: u32) -> Result<(), GuestError> {
+    async fn copy_in(&self, mut source: Reader, path: &str, mode: u32) -> Result<(), GuestError> {
         let cancel = self.cancel.clone();
         let copy = move |files: &Files, path: &Path, progress: &Progress| {
-            files.copy_in(&source, path, mode, &cancel, progress)
+            files.copy_in(&mut source, path, mode, &cancel, progress)
         };
         self.with_files("write", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
 
-    async fn copy_out(&self, path: &str, target: File) -> Result<u32, GuestError> {
+    async fn copy_out(&self, path: &str, mut target: Writer) -> Result<u32, GuestError> {
         let cancel = self.cancel.clone();
         let copy = move |files: &Files, path: &Path, progress: &Progress| {
-            files.copy_out(path, &target, &cancel, progress)
+            files.copy_out(path, &mut target, &cancel, progress)
         };
         self.with_files("read", path, copy).await.map_err(|error| self.or_interrupted(error))
     }

@@ -104,7 +104,9 @@ async fn power(cx: &Context<'_>, cluster: &Cluster) -> ClusterPower {
         is_paused = is_paused || cx.bootstrapper.is_paused(control_plane.as_ref()).await;
     }
     let wanted = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running).count();
+    let is_unknown = machines.values().any(|it| matches!(it.state().power, Power::Unknown(_)));
     let status = match nodes_running {
+        0 if is_unknown => Status::Unknown,
         0 => Status::Stopped,
         _ if is_paused => Status::Paused,
         running if running < wanted => Status::Degraded,

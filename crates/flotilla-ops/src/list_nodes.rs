@@ -30,6 +30,8 @@ pub enum Status {
     Running,
     Paused,
     Stopped,
+    /// Its host does not answer.
+    Unknown,
 }
 
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Vec<ListedNode>, OpError> {
@@ -51,10 +53,12 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Vec<ListedNode>,
 }
 
 async fn status(cx: &Context<'_>, machine: Option<&dyn Machine>) -> Status {
-    match machine.filter(|machine| machine.state().power == Power::On) {
-        Some(machine) if cx.bootstrapper.is_paused(machine).await => Status::Paused,
-        Some(_) => Status::Running,
-        None => Status::Stopped,
+    let Some(machine) = machine else { return Status::Stopped };
+    match machine.state().power {
+        Power::On if cx.bootstrapper.is_paused(machine).await => Status::Paused,
+        Power::On => Status::Running,
+        Power::Off => Status::Stopped,
+        Power::Unknown(_) => Status::Unknown,
     }
 }
 

@@ -152,7 +152,7 @@ async fn copy_in(
     };
     file.rewind().map_err(failed)?;
     let path = snapshot::new_path(machine).await?;
-    let copied = machine.guest().copy_in(file, &path, 0o600).await;
+    let copied = machine.guest().copy_in(Box::new(file), &path, 0o600).await;
     copied.map_err(in_node("copy the snapshot", machine))?;
     Ok(path)
 }

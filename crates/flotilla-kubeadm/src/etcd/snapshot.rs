@@ -30,7 +30,7 @@ pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Sna
     let path = save(via).await?;
     let saved = async {
         let snapshot = examine(via, &path).await?;
-        let copied = via.guest().copy_out(&path, target).await;
+        let copied = via.guest().copy_out(&path, Box::new(target)).await;
         copied.map_err(in_node("copy the snapshot", via))?;
         Ok(snapshot)
     }

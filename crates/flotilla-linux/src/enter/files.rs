@@ -97,28 +97,32 @@ impl Files {
         self.write_by(path, mode, |file| file.write_all(bytes))
     }
 
-    /// Writes what is left to be read of a file of the host's; else like [`Self::write`].
+    /// Writes a stream to its end; else like [`Self::write`].
     pub fn copy_in(
         &self,
-        source: &File,
+        source: &mut dyn Read,
         path: &Path,
         mode: u32,
         cancel: &Cancel,
         progress: &Progress,
     ) -> io::Result<()> {
-        self.write_by(path, mode, |file| copy(source, file, cancel, progress))
+        self.write_by(path, mode, |file| {
+            let file: &File = file;
+            copy(source, &mut &*file, || file.sync_data(), cancel, progress)
+        })
     }
 
-    /// Appends a file to one of the host's, and gives its mode.
+    /// Writes a file to a stream, and gives the file's mode.
     pub fn copy_out(
         &self,
         path: &Path,
-        target: &File,
+        target: &mut dyn Write,
         cancel: &Cancel,
         progress: &Progress,
     ) -> io::Result<u32> {
-        let (file, mode) = self.open(path)?;
-        copy(&file, target, cancel, progress)?;
+        let (mut file, mode) = self.open(path)?;
+        copy(&mut file, target, || Ok(()), cancel, progress)?;
+        target.flush()?;
         Ok(mode)
     }
 
@@ -193,7 +197,7 @@ const FOLDER: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::
 const LARGEST: u64 = 16 << 20;
 
 /// How much is copied between two looks at whether to go on.
-const PIECE: u64 = 1 << 20;
+const PIECE: usize = 1 << 20;
 
 /// How much is copied before it has to be on the disk: the progress of a copy is that of the disk, not of the page cache,
 /// and the sync at the end has little left to do.
@@ -210,31 +214,32 @@ impl Progress {
     }
 }
 
-/// Copies to the end, mostly by the kernel alone.
-fn copy(source: &File, mut target: &File, cancel: &Cancel, progress: &Progress) -> io::Result<()> {
+/// Copies to the end. `sync` waits until what was written is on the disk.
+fn copy(
+    source: &mut dyn Read,
+    target: &mut dyn Write,
+    mut sync: impl FnMut() -> io::Result<()>,
+    cancel: &Cancel,
+    progress: &Progress,
+) -> io::Result<()> {
     let mut unsynced = 0;
+    let mut buffer = vec![0; PIECE];
     loop {
-        let copied = io::copy(&mut source.take(PIECE), &mut target)?;
-        if copied == 0 {
-            return Ok(());
-        }
-        unsynced += copied;
+        let copied = match source.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            copied => copied?,
+        };
+        target.write_all(&buffer[..copied])?;
+        unsynced += copied as u64;
         if unsynced >= SYNC_EVERY {
-            sync(target)?;
+            sync()?;
             unsynced = 0;
         }
-        progress.0.fetch_add(copied, Ordering::Relaxed);
+        progress.0.fetch_add(copied as u64, Ordering::Relaxed);
         if cancel.is_cancelled() {
             return Err(io::Error::other("interrupted"));
         }
-    }
-}
-
-/// Waits until a file is on the disk. Pipes and devices answer EINVAL: they have nothing to sync.
-fn sync(target: &File) -> io::Result<()> {
-    match target.sync_data() {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
     }
 }
 
@@ -268,10 +273,10 @@ mod tests {
         let (files, cancel) = (files_in(&root), Cancel::new());
         let mut source = File::open(&host).unwrap();
         source.read_exact(&mut [0; 4]).unwrap();
-        files.copy_in(&source, Path::new("/deep/copy"), 0o750, &cancel, &Progress::default()).unwrap();
-        let target = File::options().append(true).open(&host).unwrap();
+        files.copy_in(&mut source, Path::new("/deep/copy"), 0o750, &cancel, &Progress::default()).unwrap();
+        let mut target = File::options().append(true).open(&host).unwrap();
         assert_eq!(
-            files.copy_out(Path::new("/deep/copy"), &target, &cancel, &Progress::default()).unwrap(),
+            files.copy_out(Path::new("/deep/copy"), &mut target, &cancel, &Progress::default()).unwrap(),
             0o750
         );
         assert_eq!(std::fs::read_to_string(&host).unwrap(), "one twotwo");
@@ -280,15 +285,13 @@ mod tests {
     #[test]
     fn a_copy_of_more_than_is_synced_at_once_is_whole_and_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let source = tempfile::tempfile().unwrap();
-        source.set_len(SYNC_EVERY + PIECE + 1).unwrap();
+        let mut source = tempfile::tempfile().unwrap();
+        let size = SYNC_EVERY + PIECE as u64 + 1;
+        source.set_len(size).unwrap();
         let (files, progress) = (files_in(dir.path()), Progress::default());
-        files.copy_in(&source, Path::new("/copy"), 0o600, &Cancel::new(), &progress).unwrap();
-        assert_eq!(progress.bytes(), SYNC_EVERY + PIECE + 1);
+        files.copy_in(&mut source, Path::new("/copy"), 0o600, &Cancel::new(), &progress).unwrap();
+        assert_eq!(progress.bytes(), size);
         assert_eq!(std::fs::metadata(dir.path().join("copy")).unwrap().len(), progress.bytes());
-        // A pipe has nothing to sync.
-        let (_reader, writer) = io::pipe().unwrap();
-        sync(&File::from(OwnedFd::from(writer))).unwrap();
     }
 
     #[test]
@@ -298,15 +301,17 @@ mod tests {
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
         let copy_out = |path: &str| {
-            files.copy_out(Path::new(path), &tempfile::tempfile().unwrap(), &cancel, &Progress::default())
+            files.copy_out(Path::new(path), &mut tempfile::tempfile().unwrap(), &cancel, &Progress::default())
         };
         assert_eq!(copy_out("/").unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(copy_out("/none").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(copy_out("/fifo").is_err());
         // A directory cannot be read as a file is.
-        let folder = File::open(dir.path()).unwrap();
+        let mut folder = File::open(dir.path()).unwrap();
         assert!(
-            files.copy_in(&folder, Path::new("/made/copy"), 0o644, &cancel, &Progress::default()).is_err()
+            files
+                .copy_in(&mut folder, Path::new("/made/copy"), 0o644, &cancel, &Progress::default())
+                .is_err()
         );
         assert_eq!(std::fs::read_dir(dir.path().join("made")).unwrap().count(), 0);
     }

@@ -1,9 +1,9 @@
 //! What must work inside every machine: programs and files.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
-use flotilla_core::{Cluster, Cmd, GuestError};
+use flotilla_core::{Cluster, Cmd, GuestError, Reader};
 
 use super::{Case, Subject, cases, get, node};
 use crate::fake::Answer;
@@ -35,8 +35,11 @@ async fn a_machine_that_is_off_runs_nothing(subject: Subject<'_>, cluster: &Clus
         guest.run(Cmd::new(["true"])).await.expect_err("nothing runs there"),
         guest.write("/etc/contract", 0o644, b"").await.expect_err("nothing is written there"),
         guest.read("/etc/hostname").await.expect_err("nothing is read there"),
-        guest.copy_in(file(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
-        guest.copy_out("/etc/hostname", file(b"")).await.expect_err("nothing is copied from there"),
+        guest.copy_in(stream(b""), "/etc/contract", 0o644).await.expect_err("nothing is copied there"),
+        guest
+            .copy_out("/etc/hostname", Box::new(io::sink()))
+            .await
+            .expect_err("nothing is copied from there"),
     ];
     for error in errors {
         assert!(matches!(error, GuestError::Off { .. }), "{error:?}");
@@ -75,35 +78,48 @@ async fn files_are_copied_in_and_out(subject: Subject<'_>, cluster: &Cluster) {
     let machine = subject.make(cluster).await;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let (path, guest) = ("/etc/contract/deep/file", machine.guest());
-    guest.copy_in(file(&bytes), path, 0o644).await.expect("its folder is made");
+    guest.copy_in(stream(&bytes), path, 0o644).await.expect("its folder is made");
     assert_eq!(get(machine.as_ref(), path).await, Some(bytes.clone()));
-    let target = file(b"");
-    let own = target.try_clone().expect("it is open");
-    assert_eq!(guest.copy_out(path, own).await.expect("it can be read"), 0o644);
-    assert_eq!(content(target), bytes);
-    guest.copy_in(file(b""), path, 0o644).await.expect("it is replaced");
+    let target = Kept::default();
+    assert_eq!(guest.copy_out(path, Box::new(target.clone())).await.expect("it can be read"), 0o644);
+    assert_eq!(target.bytes(), bytes);
+    guest.copy_in(stream(b""), path, 0o644).await.expect("it is replaced");
     assert_eq!(get(machine.as_ref(), path).await, Some(Vec::new()));
 }
 
 async fn what_is_not_there_cannot_be_copied(subject: Subject<'_>, cluster: &Cluster) {
     let machine = subject.make(cluster).await;
-    let error = machine.guest().copy_out("/etc/contract/none", file(b"")).await.expect_err("it is not there");
+    let error = machine
+        .guest()
+        .copy_out("/etc/contract/none", Box::new(io::sink()))
+        .await
+        .expect_err("it is not there");
     let GuestError::File { node: at, path, source, .. } = &error else { panic!("{error:?}") };
     assert_eq!((at.as_str(), path.as_str()), (node(cluster).as_ref(), "/etc/contract/none"));
     assert_eq!(source.kind(), io::ErrorKind::NotFound);
 }
 
-/// A file of the host's with some bytes, to be read from its start.
-fn file(bytes: &[u8]) -> File {
-    let mut file = tempfile::tempfile().expect("a file without a name");
-    file.write_all(bytes).expect("it can be written to");
-    file.rewind().expect("it has a start");
-    file
+/// A stream of some bytes.
+fn stream(bytes: &[u8]) -> Reader {
+    Box::new(io::Cursor::new(bytes.to_vec()))
 }
 
-fn content(mut file: File) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    file.rewind().expect("it has a start");
-    file.read_to_end(&mut bytes).expect("it can be read");
-    bytes
+/// A stream that keeps what is written to it.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("nobody panics with it").clone()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

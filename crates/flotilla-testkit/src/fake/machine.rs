@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power};
+use flotilla_core::{
+    Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power, Reader, Writer,
+};
 use flotilla_node_api::{NodeConfig, NodeStatus};
 use flotilla_spec::{DriverName, NodeName};
 
@@ -221,13 +222,13 @@ impl Guest for FakeMachine {
         self.read_disk(path).map_err(|error| self.file_error("read", path, error))
     }
 
-    async fn copy_in(&self, mut source: File, path: &str, mode: u32) -> Result<(), GuestError> {
+    async fn copy_in(&self, mut source: Reader, path: &str, mode: u32) -> Result<(), GuestError> {
         let mut bytes = Vec::new();
         source.read_to_end(&mut bytes).map_err(|error| self.file_error("write", path, error))?;
         self.write(path, mode, &bytes).await
     }
 
-    async fn copy_out(&self, path: &str, mut target: File) -> Result<u32, GuestError> {
+    async fn copy_out(&self, path: &str, mut target: Writer) -> Result<u32, GuestError> {
         let bytes = self.read(path).await?.ok_or(io::ErrorKind::NotFound);
         let copied = bytes.map_err(io::Error::from).and_then(|bytes| target.write_all(&bytes));
         copied.map_err(|error| self.file_error("read", path, error))?;

@@ -32,7 +32,14 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, OpError> {
         }
         let Some(node) = cluster.node(&spec.name) else { continue };
         let certificates = machines.get(&spec.name).and_then(|machine| cx.certificates(machine.as_ref()));
-        let machine = machines.get(&spec.name).filter(|machine| machine.state().power == Power::On);
+        let found = machines.get(&spec.name);
+        if let Some(Power::Unknown(why)) = found.map(|machine| machine.state().power) {
+            let cure = "make the host answer, then run the command again";
+            cx.screen.warning(&format!("the state of node {} is unknown: {why}", spec.name), cure);
+            nodes.push(NodeStatus::unknown(&node, cluster.spec.primary().name == spec.name));
+            continue;
+        }
+        let machine = found.filter(|machine| machine.state().power == Power::On);
         if machine.is_none() && spec.power == WantedPower::Running {
             let text = format!("node {} ended without being stopped", spec.name);
             let flag = profile_flag(&cx.name);

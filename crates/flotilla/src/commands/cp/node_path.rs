@@ -82,11 +82,11 @@ impl NodePath {
     }
 
     pub(super) async fn write_from(&self, file: File, mode: u32) -> Result<(), EngineError> {
-        self.machine.guest().copy_in(file, &self.path, mode).await.map_err(driver)
+        self.machine.guest().copy_in(Box::new(file), &self.path, mode).await.map_err(driver)
     }
 
     pub(super) async fn read_into(&self, file: File) -> Result<(), EngineError> {
-        self.machine.guest().copy_out(&self.path, file).await.map(drop).map_err(driver)
+        self.machine.guest().copy_out(&self.path, Box::new(file)).await.map(drop).map_err(driver)
     }
 
     async fn in_pairs(

@@ -98,6 +98,7 @@ impl Row {
             (Status::Stopped, _) => "Stopped",
             (Status::Running, _) => "Running",
             (Status::Paused, _) => "Paused",
+            (Status::Unknown, _) => "Unknown",
         };
         vec![self.name, self.ip, self.role.into(), status.into(), self.version, self.cpus, self.memory]
     }

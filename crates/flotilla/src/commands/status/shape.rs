@@ -47,6 +47,9 @@ pub(super) struct NodeStatus {
 /// What a worker has no say in.
 const IRRELEVANT: &str = "Irrelevant";
 
+/// What nobody can say.
+const UNKNOWN: &str = "Unknown";
+
 impl NodeStatus {
     pub(super) fn stopped(node: &Node, primary: bool) -> Self {
         let is_control_plane = node.spec.role == Role::ControlPlane;
@@ -68,6 +71,14 @@ impl NodeStatus {
             notices: Vec::new(),
             pid: None,
         }
+    }
+
+    /// Of a node whose host does not answer.
+    pub(super) fn unknown(node: &Node, primary: bool) -> Self {
+        let stopped = Self::stopped(node, primary);
+        let if_relevant = |state| if state == IRRELEVANT { state } else { UNKNOWN };
+        let (api_server, kubeconfig) = (if_relevant(stopped.api_server), if_relevant(stopped.kubeconfig));
+        Self { host: UNKNOWN, kubelet: UNKNOWN, api_server, kubeconfig, ..stopped }
     }
 
     /// Adds what is known of its certificates.
@@ -200,6 +211,7 @@ fn code(state: &str) -> (u16, &'static str) {
         "Running" | "Configured" => (200, "OK"),
         "Stopped" => (405, "Stopped"),
         "Paused" => (418, "Paused"),
+        UNKNOWN => (520, UNKNOWN),
         _ => (500, "Error"),
     }
 }
@@ -238,6 +250,27 @@ mod tests {
         assert_eq!(NodeStatus { kubeconfig: "Misconfigured", ..running() }.exit_bits(), 4);
         let worker = NodeStatus { host: "Running", kubelet: "Running", ..stopped(Role::Worker) };
         assert_eq!(worker.exit_bits(), 0);
+    }
+
+    #[test]
+    fn a_node_whose_host_does_not_answer_is_unknown_and_not_well() {
+        let node = |role| Node {
+            spec: NodeSpec::plain("demo".parse().unwrap(), role),
+            number: 1,
+            address: Ipv4Addr::new(10, 213, 0, 2),
+            pod_range: "10.244.1.0/24".parse().unwrap(),
+        };
+        let control_plane = NodeStatus::unknown(&node(Role::ControlPlane), true);
+        insta::assert_snapshot!(control_plane.text(), @"
+        demo
+        type: Control Plane
+        host: Unknown
+        kubelet: Unknown
+        apiserver: Unknown
+        kubeconfig: Unknown
+        ");
+        assert_eq!((control_plane.exit_bits(), whole(&[control_plane]).status_name), (7, "Unknown"));
+        assert_eq!(NodeStatus::unknown(&node(Role::Worker), false).exit_bits(), 3);
     }
 
     #[test]
