@@ -59,9 +59,9 @@ impl World {
     pub(crate) fn context_for<'a>(&'a self, reporter: &'a dyn Reporter) -> Context<'a> {
         Context {
             fleet: Fleet::new(&self.host.hosts),
-            bootstrapper: &self.host.bootstrapper,
-            bundles: &self.host.bundles,
-            kubeconfig: &self.host.kubeconfig,
+            bootstrapper: self.host.bootstrapper.as_ref(),
+            bundles: self.host.bundles.as_ref(),
+            kubeconfig: self.host.kubeconfig.as_ref(),
             store: &self.store,
             reporter,
             cancel: &self.host.cancel,
