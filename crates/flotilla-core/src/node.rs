@@ -41,8 +41,8 @@ async fn ask<T: DeserializeOwned>(
     args: &[&str],
     stdin: Vec<u8>,
 ) -> Result<T, GuestError> {
-    let argv = std::iter::once(&INIT).chain(args).copied();
-    match machine.guest().run(Cmd { stdin, ..Cmd::new(argv).within(LIMIT) }).await {
+    let words = std::iter::once(&INIT).chain(args).copied();
+    match machine.guest().run(Cmd { stdin, ..Cmd::new(words).within(LIMIT) }).await {
         Ok(ExecOutput { stdout, .. }) => serde_json::from_slice(&stdout).map_err(|_| other_version(machine)),
         Err(error) if is_of_another_version(&error) => Err(other_version(machine)),
         Err(error) => Err(error),

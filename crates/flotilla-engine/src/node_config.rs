@@ -73,7 +73,10 @@ fn hosts(cluster: &Cluster, gateway: Ipv4Addr) -> String {
 
 /// It is the same where nobody answers: without a server, the cluster's own name server dies at its start.
 fn resolv_conf(name_servers: &[Ipv4Addr]) -> String {
-    name_servers.iter().map(|server| format!("nameserver {server}\n")).collect()
+    name_servers.iter().fold(String::new(), |mut text, server| {
+        writeln!(text, "nameserver {server}").expect("a string can be written to");
+        text
+    })
 }
 
 #[cfg(test)]

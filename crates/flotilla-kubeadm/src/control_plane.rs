@@ -46,8 +46,6 @@ pub(crate) const SHARED: [&str; 9] = [
 pub(crate) const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
      2>/dev/null || true";
 
-const KEEPALIVED: &str = "[ ! -e /etc/flotilla/keepalived.conf ] || systemctl start keepalived";
-
 /// What a join has to do with.
 pub(crate) struct Joining<'a> {
     pub cluster: &'a Cluster,
@@ -107,7 +105,8 @@ impl Joining<'_> {
         phase::join_finish(machine).await?;
         rotation::ensure(machine).await?;
         // One that has left before has given up the virtual address.
-        run(machine, "start keepalived", Cmd::sh(KEEPALIVED)).await.map(drop)
+        let keepalived = Cmd::new(["systemctl", "start", "keepalived"]);
+        run(machine, "start keepalived", keepalived).await.map(drop)
     }
 }
 

@@ -7,7 +7,8 @@ use flotilla_core::bootstrap::FIRST_ANSWER;
 use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership, node};
+use flotilla_node_api::Cgroup;
 use kube::Client;
 
 use crate::api::{self, PATIENT, QUICK};
@@ -135,9 +136,8 @@ async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Re
 
 /// What has to be looked up in a machine.
 pub(crate) async fn facts(machine: &dyn Machine) -> Result<Facts, BootstrapError> {
-    let probe = Cmd::sh("[ -e /sys/fs/cgroup/cgroup.controllers ] || echo v1");
-    let cgroups = run(machine, "look at the control groups", probe).await?;
-    Ok(Facts { cgroup_v1: cgroups.text() == "v1" })
+    let status = node::status(machine).await.map_err(in_node("look at the control groups", machine))?;
+    Ok(Facts { cgroup_v1: status.cgroup == Cgroup::V1 })
 }
 
 async fn wait_for_answer(
@@ -186,7 +186,8 @@ mod tests {
 
     #[tokio::test]
     async fn kubeadm_finds_its_configuration() {
-        let machine = FakeMachine::new(&[], &[("cgroup.controllers", Ok("v1"))]);
+        let machine = FakeMachine::new(&[], &[]);
+        machine.set_statuses(&[Cgroup::V1], |status, cgroup| status.cgroup = *cgroup);
         initialise_on(&machine).await.unwrap();
         let configuration = machine.file(CONFIG).unwrap();
         assert!(configuration.contains("failCgroupV1: false"), "{configuration}");
@@ -198,7 +199,10 @@ mod tests {
     async fn a_start_over_cut_off_files_is_begun_afresh() {
         let machine = FakeMachine::new(&[], &[("kubeadm init", Err(""))]);
         initialise_on(&machine).await.unwrap();
-        assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c", "kubeadm init"]);
+        assert_eq!(
+            programs(&machine),
+            ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c", "kubeadm init"]
+        );
         assert!(machine.log().contains(&format!("sh -c {CLEAR}")), "{:?}", machine.log());
     }
 
@@ -241,7 +245,7 @@ mod tests {
         let machine = FakeMachine::new(&[], &[("kubeadm init", Err("")), ("etcd/member", Ok("kept"))]);
         let error = initialise_on(&machine).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot initialise the control plane in node demo");
-        assert_eq!(programs(&machine), ["sh -c", "kubeadm init", "sh -c"]);
+        assert_eq!(programs(&machine), ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c"]);
     }
 
     #[tokio::test]

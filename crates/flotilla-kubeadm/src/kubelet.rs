@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine, node};
+use flotilla_node_api::Unit;
 use tokio::time::{Instant, sleep};
 
 use crate::files::CRI_SOCKET;
-use crate::phase::run;
+use crate::phase::{in_node, run};
 
 /// How often to look, and how many deaths are too many.
 const LOOK: Duration = Duration::from_secs(3);
@@ -57,10 +58,10 @@ pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError>
     run(machine, "start the kubelet anew", Cmd::new(["systemctl", "restart", "kubelet"])).await.map(drop)
 }
 
-/// How often the kubelet has died by itself since this machine exists, in the words of its PID 1.
+/// How often the kubelet has died by itself since this machine was booted.
 async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
-    let count = Cmd::sh("cat /var/log/flotilla/init.log* | grep -c 'kubelet: died' || true");
-    Ok(run(machine, "look at the kubelet", count).await?.text().parse().unwrap_or(0))
+    let status = node::status(machine).await.map_err(in_node("look at the kubelet", machine))?;
+    Ok(status.deaths(Unit::Kubelet))
 }
 
 /// What the kubelet said last, and what became of the containers.
@@ -99,6 +100,13 @@ mod tests {
     use super::*;
     use flotilla_testkit::fake::FakeMachine;
 
+    /// A machine whose kubelet has died so often, each time that somebody looks.
+    fn dying(deaths: &[u32], log: &'static str) -> FakeMachine {
+        let machine = FakeMachine::new(&[], &[("kubelet.log", Ok(log))]);
+        machine.set_statuses(deaths, |status, deaths| status.units[1].deaths = *deaths);
+        machine
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_kubelet_that_dies_again_and_again_is_told_with_its_last_words() {
         let log = "\
@@ -113,8 +121,7 @@ main.main()
 Flag --max-pods has been deprecated
 panic: cannot set feature gate NodeSwap to false, feature is locked to true
 ";
-        let script = [("died", Ok("2")), ("died", Ok("6")), ("died", Ok("7")), ("kubelet.log", Ok(log))];
-        let machine = FakeMachine::new(&[], &script);
+        let machine = dying(&[2, 6, 7], log);
         let started = Instant::now();
         let error = CrashWatch::from_now(&machine).await.unwrap().too_many().await;
         assert_eq!(error.to_string(), "the kubelet of node demo ends again and again");
@@ -125,7 +132,7 @@ panic: cannot set feature gate NodeSwap to false, feature is locked to true
 
     #[tokio::test(start_paused = true)]
     async fn deaths_of_an_earlier_life_do_not_count_and_looks_are_rare() {
-        let machine = FakeMachine::new(&[], &[("died", Ok("70")), ("died", Ok("74"))]);
+        let machine = dying(&[70, 74], "");
         let mut deaths = CrashWatch::from_now(&machine).await.unwrap();
         for _ in 0..100 {
             deaths.check().await.unwrap();

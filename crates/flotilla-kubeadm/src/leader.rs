@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use flotilla_core::cluster::Cluster;
-use flotilla_core::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Machine, node};
+use flotilla_node_api::NodeStatus;
 use flotilla_spec::WantedPower;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,20 +14,13 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::api::{self, SYSTEM, insist};
 use crate::patience::Cancelled;
-use crate::phase::run;
+use crate::phase::in_node;
 
 /// Those of which one among all control planes is at work.
 const LEADERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
-/// Clock ticks in a second, in what the kernel tells programs.
-const TICKS: i64 = 100;
-
 /// A clock that is further back than this was set back: the kernel counts time more exactly.
 const EXACTNESS: SignedDuration = SignedDuration::from_secs(2);
-
-/// Says when a machine was turned on: since when its PID 1 runs, how old the kernel is, and by the clock of that moment, which
-/// the file's time keeps that PID 1 makes first of all.
-const WHEN: &str = "cat /proc/1/stat /proc/uptime && stat -c %Y /run/flotilla/init.sock";
 
 /// Takes the leadership from all.
 pub(crate) async fn release_all(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
@@ -52,8 +46,8 @@ pub(crate) async fn release_void<'a>(
 ) -> Result<(), BootstrapError> {
     let mut lives = BTreeMap::new();
     for machine in machines {
-        let asked = run(machine, "ask how long it is on", Cmd::sh(WHEN)).await?;
-        lives.insert(machine.name().to_string(), Life::parse(&asked.text()));
+        let status = node::status(machine).await.map_err(in_node("ask how long it is on", machine))?;
+        lives.insert(machine.name().to_string(), Life::of(&status));
     }
     let is_to_run = |name: &str| {
         let mut control_planes = cluster.spec.control_planes();
@@ -111,16 +105,10 @@ struct Life {
 }
 
 impl Life {
-    /// Reads what [`WHEN`] says.
-    fn parse(text: &str) -> Option<Self> {
-        let (rest, began) = text.trim_end().rsplit_once('\n')?;
-        let (stat, uptime) = rest.rsplit_once('\n')?;
-        // The second field is a name, which may have anything in it.
-        let started: i64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
-        let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
-        let now = seconds.parse::<i64>().ok()? * TICKS + hundredths.parse::<i64>().ok()?;
-        let age = SignedDuration::from_millis((now - started) * (1000 / TICKS));
-        Some(Self { began: Timestamp::from_second(began.parse().ok()?).ok()?, age })
+    /// What a machine says of itself; none if that cannot be.
+    fn of(status: &NodeStatus) -> Option<Self> {
+        let age = SignedDuration::from_millis(i64::try_from(status.up_for_ms).ok()?);
+        Some(Self { began: Timestamp::from_second(status.booted_at).ok()?, age })
     }
 
     /// Whether a lease was last renewed before the machine was turned on. Both are times of the clock as it was then, so that

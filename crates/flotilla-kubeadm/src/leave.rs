@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Cmd, Machine, Membership, Power};
+use flotilla_core::{BootstrapError, Cmd, Machine, Membership, Power, node};
 use kube::Client;
 
 use crate::api::{self, PATIENT};
@@ -15,17 +15,13 @@ use crate::leader;
 use crate::marks;
 use crate::mirror;
 use crate::patience::{Cancelled, Patience};
-use crate::phase::run;
+use crate::phase::{in_node, run};
 use crate::stopped;
 
 /// For the virtual address to be with another.
 const ADDRESS: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 const RESET: Duration = Duration::from_mins(2);
-
-/// Fails if it goes on: of its two processes PID 1 knows the first.
-const STOP_KEEPALIVED: &str =
-    "systemctl stop keepalived && { ! pidof keepalived >&2 || { echo keepalived goes on >&2; exit 1; }; }";
 
 /// Takes a control plane out of the cluster's, whatever of that is done already.
 ///
@@ -72,13 +68,25 @@ async fn leave_by(
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::ALL));
     run(machine, "give up the membership", marks).await?;
-    run(machine, "give up the virtual address", Cmd::sh(STOP_KEEPALIVED)).await?;
+    stop_keepalived(machine).await?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
     // It may have ended already.
     let crictl = format!("crictl --runtime-endpoint {CRI_SOCKET}");
     let stop =
         format!("{crictl} ps --quiet --name '^kube-apiserver$' | xargs -r {crictl} stop --timeout 3 || true");
     run(machine, "stop the API server", Cmd::sh(stop)).await.map(drop)
+}
+
+/// Fails if the address is still here: of keepalived's two processes PID 1 knows the first.
+async fn stop_keepalived(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    let action = "give up the virtual address";
+    run(machine, action, Cmd::new(["systemctl", "stop", "keepalived"])).await?;
+    let status = node::status(machine).await.map_err(in_node(action, machine))?;
+    if status.holds_virtual_ip {
+        let action = format!("{action} of node {}", machine.name());
+        return Err(BootstrapError::Api { action, source: "keepalived goes on".into() });
+    }
+    Ok(())
 }
 
 /// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a

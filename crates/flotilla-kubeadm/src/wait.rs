@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use flotilla_core::cluster::Cluster;
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Cmd, Condition, Machine};
+use flotilla_core::{BootstrapError, Condition, Machine, node};
+use flotilla_node_api::Unit;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::{Api, Client};
@@ -104,11 +105,13 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
     loop {
         let (mut problems, mut still_waiting) = (Vec::new(), Vec::new());
         for machine in waiting {
-            let active = machine.guest().run(Cmd::new(["systemctl", "is-active", "kubelet"])).await;
-            if let Err(error) = active {
-                problems.push(error.to_string());
-                still_waiting.push(machine);
-            }
+            let problem = match node::status(machine.as_ref()).await {
+                Ok(status) if status.is_active(Unit::Kubelet) => continue,
+                Ok(_) => format!("the kubelet of node {} does not run", machine.name()),
+                Err(error) => error.to_string(),
+            };
+            problems.push(problem);
+            still_waiting.push(machine);
         }
         if problems.is_empty() {
             return Ok(());

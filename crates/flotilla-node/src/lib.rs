@@ -41,5 +41,6 @@ mod watch;
 
 pub use config::Config;
 pub use error::NodeError;
+pub use program::flotilla_init_in;
 pub use supervisor::supervise;
 pub use systemctl::{systemctl, systemctl_in};

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
 use flotilla_node_api::{CHECK, CONFIGURE, Configured, FAILURE, NodeConfig, Reply, Request, STATUS};
 use serde::Serialize;
@@ -25,7 +26,12 @@ enum ProgramError {
 
 /// Runs it, if the arguments (without its name) are some of its own. Gives the exit status.
 pub(crate) fn run(args: &[OsString]) -> Option<i32> {
-    run_in(&Root::new("/"), args, &mut io::stdin(), &mut io::stdout())
+    flotilla_init_in(Path::new("/"), args)
+}
+
+/// The same for the node whose root is seen at `root`.
+pub fn flotilla_init_in(root: &Path, args: &[OsString]) -> Option<i32> {
+    run_in(&Root::new(root), args, &mut io::stdin(), &mut io::stdout())
 }
 
 fn run_in(root: &Root, args: &[OsString], input: &mut dyn io::Read, out: &mut dyn Write) -> Option<i32> {

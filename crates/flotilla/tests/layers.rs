@@ -26,7 +26,10 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("flotilla-core", &["flotilla-node-api", "flotilla-spec"]),
     ("flotilla-engine", &["flotilla-core", "flotilla-files", "flotilla-node-api", "flotilla-spec"]),
     ("flotilla-files", &[]),
-    ("flotilla-kubeadm", &["flotilla-core", "flotilla-files", "flotilla-linux", "flotilla-spec"]),
+    (
+        "flotilla-kubeadm",
+        &["flotilla-core", "flotilla-files", "flotilla-linux", "flotilla-node-api", "flotilla-spec"],
+    ),
     ("flotilla-linux", &["flotilla-core"]),
     (
         "flotilla-native",

@@ -9,7 +9,7 @@ fn cluster(control_planes: usize) -> Cluster {
         "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\nnodes:\n"
             .to_owned();
     for number in 1..=control_planes {
-        yaml.push_str(&format!("- {{name: cp-{number}, role: control-plane}}\n"));
+        writeln!(yaml, "- {{name: cp-{number}, role: control-plane}}").unwrap();
     }
     yaml.push_str("- {name: worker, role: worker}\n");
     let [subnet, pods] = ["10.213.0.0/24", "10.244.0.0/16"].map(|range| range.parse().unwrap());

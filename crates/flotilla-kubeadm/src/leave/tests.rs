@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use flotilla_linux::host::Command;
 use serde_json::json;
 
 use super::*;
@@ -75,17 +74,15 @@ async fn one_that_keeps_the_address_or_the_api_server_stays_a_member() {
     }
 }
 
-/// The status of the script with a `systemctl` and a `pidof` that succeed or fail.
-fn stop_keepalived(stopped: bool, is_there: bool) -> bool {
-    let script = format!("systemctl() {{ {stopped}; }}; pidof() {{ {is_there}; }}; {STOP_KEEPALIVED}");
-    Command::new("sh").args(["-c", script.as_str()]).run().is_ok()
-}
-
-#[test]
-fn the_address_is_given_up_when_keepalived_has_ended_and_not_before() {
-    assert!(stop_keepalived(true, false));
-    assert!(!stop_keepalived(true, true), "one of its processes goes on");
-    assert!(!stop_keepalived(false, false), "PID 1 did not hear of it");
+#[tokio::test]
+async fn the_address_is_given_up_when_no_process_of_keepalived_has_it() {
+    let machine = FakeMachine::new(&[], &[]);
+    machine.set_statuses(&[true, false], |status, holds| status.holds_virtual_ip = *holds);
+    let error = stop_keepalived(&machine).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot give up the virtual address of node demo");
+    stop_keepalived(&machine).await.unwrap();
+    let deaf = FakeMachine::new(&[], &[("stop keepalived", Err("PID 1 does not answer"))]);
+    assert!(stop_keepalived(&deaf).await.is_err());
 }
 
 #[tokio::test]

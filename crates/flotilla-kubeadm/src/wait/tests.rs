@@ -9,6 +9,7 @@ use super::nodes::{NOT_READY, is_marked, problem};
 use super::workloads::{SYSTEM_PODS, deployment_problem, pod_problems};
 use super::*;
 use crate::fake_api::{FakeApi, Fault};
+use flotilla_node_api::State;
 use flotilla_testkit::fake::{self, FakeMachine};
 
 const NODE: &str = "/api/v1/nodes/demo";
@@ -123,7 +124,9 @@ async fn pods_are_listed_once_and_then_followed() {
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_was_seen_to_run_is_not_asked_again() {
     let runs = Arc::new(FakeMachine::new(&[], &[]));
-    let late = Arc::new(FakeMachine::new(&[], &[("is-active", Err("inactive")); 3]));
+    let late = Arc::new(FakeMachine::new(&[], &[]));
+    let states = [State::Activating, State::Activating, State::Inactive, State::Active];
+    late.set_statuses(&states, |status, state| status.units[1].state = *state);
     let machines: [Arc<dyn Machine>; 2] = [Arc::clone(&runs) as _, Arc::clone(&late) as _];
     wait_for_kubelets(&machines, &patience()).await.unwrap();
     assert_eq!((runs.log().len(), late.log().len()), (1, 4));

@@ -65,7 +65,9 @@ fn a_boot_writes_all_files_and_nothing_unfinished_is_left() {
     assert_eq!(node.read("etc/hosts").unwrap(), "127.0.0.1 localhost\n");
     assert_eq!(node.read("etc/cni/net.d/10-flotilla.conflist").unwrap(), "{}\n");
     assert_eq!(node.read("etc/flotilla/keepalived.conf"), None);
-    fs::write(node.0.path().join("etc/.unfinished-hosts"), "cut off").unwrap();
+    for name in ["hosts", ".unfinished-hosts"] {
+        fs::write(node.0.path().join("etc").join(name), "cut off").unwrap();
+    }
     node.boot(&config());
     let mut names: Vec<_> =
         fs::read_dir(node.0.path().join("etc")).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -110,8 +112,8 @@ fn keepalived_has_its_file_only_as_one_of_several() {
 #[test]
 fn while_a_node_runs_only_some_files_have_to_be_right() {
     let node = Node::booted(&config());
-    let differing = || files::differing(&node.root(), &CONFIG).unwrap();
-    static CONFIG: std::sync::LazyLock<NodeConfig> = std::sync::LazyLock::new(config);
+    let config = config();
+    let differing = || files::differing(&node.root(), &config).unwrap();
     assert_eq!(differing(), [""; 0]);
     fs::write(node.0.path().join("etc/cni/net.d/10-flotilla.conflist"), "an experiment").unwrap();
     assert_eq!(differing(), [""; 0]);

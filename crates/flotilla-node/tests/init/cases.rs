@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use flotilla_node_api::{FAILURE, Link, NodeConfig, NodeStatus, PROTOCOL, State, Unit, VirtualIp};
 use rustix::process::{Signal, kill_process};
 
 use crate::node::{Node, wait_until};
@@ -39,6 +40,8 @@ pub(crate) const ALL: &[Case] = cases![
     packet_filter_rules_are_loaded_first,
     bad_packet_filter_rules_are_an_error,
     hangups_mean_nothing,
+    the_node_says_how_it_is,
+    a_configuration_of_another_protocol_is_refused,
 ];
 
 fn a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd() {
@@ -378,4 +381,51 @@ fn hangups_mean_nothing() {
     let node = Node::new().start();
     node.signal(Signal::HUP);
     assert_eq!(node.systemctl("is-active containerd"), ("active".into(), 0));
+}
+
+fn the_node_says_how_it_is() {
+    let mut node = Node::new().with_kubelet_files();
+    // Whoever holds this: it is on the loopback link.
+    node.config.virtual_ip = Some("127.0.0.1/8".parse().unwrap());
+    let node = node.start();
+    let status = || -> NodeStatus { serde_json::from_str(&node.flotilla_init("status", "").0).unwrap() };
+    node.wait_for("kubelet up");
+    let before = status();
+    assert_eq!((before.protocol, before.holds_virtual_ip), (PROTOCOL, true));
+    assert!(before.is_active(Unit::Kubelet) && before.is_active(Unit::Containerd));
+    assert_eq!(before.unit(Unit::Keepalived).unwrap().state, State::Activating, "it waits for its file");
+    assert_eq!(before.deaths(Unit::Kubelet), 0);
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert!(u64::try_from(before.booted_at).is_ok_and(|at| at <= clock.as_secs()));
+    kill_process(node.process("bin/kubelet"), Signal::KILL).unwrap();
+    wait_until("it runs again", || node.count("kubelet up") == 2 && status().is_active(Unit::Kubelet));
+    let after = status();
+    let kubelet = after.unit(Unit::Kubelet).unwrap();
+    assert_eq!((kubelet.starts, kubelet.deaths), (2, 1));
+    assert_eq!(kubelet.last_exit.as_deref(), Some("signal 9"));
+    assert_eq!(after.booted_at, before.booted_at);
+    assert!(after.up_for_ms >= before.up_for_ms);
+    node.systemctl("stop kubelet");
+    assert_eq!(status().deaths(Unit::Kubelet), 1, "one that was stopped has not died");
+}
+
+fn a_configuration_of_another_protocol_is_refused() {
+    let node = Node::new().start();
+    let config = NodeConfig {
+        protocol: PROTOCOL + 1,
+        hostname: "demo".to_owned(),
+        link: Link {
+            name: "eth0".to_owned(),
+            address: "192.0.2.2/24".parse().unwrap(),
+            gateway: "192.0.2.1".parse().unwrap(),
+        },
+        routes: None,
+        virtual_ip: VirtualIp::None,
+        files: std::collections::BTreeMap::new(),
+    };
+    for line in ["configure", "configure --check"] {
+        let (out, err, success) = node.flotilla_init(line, &serde_json::to_string(&config).unwrap());
+        assert!(!success && out.is_empty(), "{out}");
+        assert!(err.starts_with(FAILURE) && err.contains("another version"), "{err}");
+    }
 }

@@ -150,6 +150,19 @@ impl Running {
         (String::from_utf8(stdout).unwrap().trim_end().to_owned(), status.code().unwrap())
     }
 
+    /// Runs `flotilla-init` with something on its standard input, and gives what it prints, what it says on its standard error
+    /// and whether it succeeded.
+    pub(crate) fn flotilla_init(&self, line: &str, input: &str) -> (String, String, bool) {
+        let path = self.dir.path().join("input");
+        fs::write(&path, input).unwrap();
+        let mut command = command(std::env::current_exe().unwrap().to_str().unwrap());
+        command.arg(roles::PROGRAM).arg(self.dir.path()).args(line.split(' '));
+        let Output { status, stdout, stderr } =
+            command.stdin(fs::File::open(path).unwrap()).output().unwrap();
+        let [out, err] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+        (out, err, status.success())
+    }
+
     /// The processes of the node.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();

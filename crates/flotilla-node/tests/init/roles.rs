@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use flotilla_node::{Config, supervise, systemctl_in};
+use flotilla_node::{Config, flotilla_init_in, supervise, systemctl_in};
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
@@ -19,11 +19,15 @@ pub(crate) const CONTAINERD: &str = "role-containerd";
 /// `systemctl`. The second argument is the node's root, the others are its own.
 pub(crate) const SYSTEMCTL: &str = "role-systemctl";
 
+/// `flotilla-init`, as programs in the node find it. The arguments are like those of `systemctl`.
+pub(crate) const PROGRAM: &str = "role-program";
+
 pub(crate) fn run_if_role(args: &[OsString]) -> Option<i32> {
     let subject = Path::new(args.get(2)?);
     match args.get(1)?.to_str()? {
         INIT => Some(init(&serde_json::from_str(subject.to_str()?).ok()?)),
         CONTAINERD => Some(containerd(subject)),
+        PROGRAM => flotilla_init_in(subject, &args[3..]),
         SYSTEMCTL => Some(systemctl_in(subject, &args[3..])),
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! A machine made of a map of files and a script of answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,8 @@ struct Inside {
     script: Mutex<Vec<(&'static str, Answer)>>,
     /// How it is configured; none before its first boot.
     config: Mutex<Option<NodeConfig>>,
-    status: Mutex<NodeStatus>,
+    /// What it will say of itself.
+    statuses: Mutex<VecDeque<NodeStatus>>,
     calls: Calls,
 }
 
@@ -54,7 +55,7 @@ impl FakeMachine {
             unreadable: Mutex::default(),
             script: Mutex::new(script.to_vec()),
             config: Mutex::default(),
-            status: Mutex::new(node::status()),
+            statuses: Mutex::default(),
             calls: Calls::default(),
         };
         let state = MachineState { power: Power::On, intact: true };
@@ -105,13 +106,27 @@ impl FakeMachine {
         *self.inside.config.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.clone());
     }
 
-    /// Changes what it says of itself.
-    pub fn change_status(&self, change: impl FnOnce(&mut NodeStatus)) {
-        change(&mut self.inside.status.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Changes what it says of itself: one answer after the other for each of `values`, and the last from then on.
+    pub fn set_statuses<T>(&self, values: &[T], change: impl Fn(&mut NodeStatus, &T)) {
+        let changed = values.iter().map(|value| {
+            let mut status = node::status();
+            change(&mut status, value);
+            status
+        });
+        *self.statuses() = changed.collect();
     }
 
     pub(super) fn status(&self) -> NodeStatus {
-        self.inside.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut statuses = self.statuses();
+        let next = statuses.pop_front().unwrap_or_else(node::status);
+        if statuses.is_empty() {
+            statuses.push_back(next.clone());
+        }
+        next
+    }
+
+    fn statuses(&self) -> MutexGuard<'_, VecDeque<NodeStatus>> {
+        self.inside.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unreadable(&self) -> MutexGuard<'_, BTreeSet<String>> {
