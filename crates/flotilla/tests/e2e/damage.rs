@@ -15,7 +15,7 @@ pub(crate) fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
     lab::replace(&kubelet, |bytes| bytes[12_345_678] ^= 1);
     let (status, text) = verify(home.path());
     assert_eq!(status, 18, "{text}");
-    assert!(text.contains("rootfs/usr/local/bin/kubelet: its content changed"), "{text}");
+    assert!(text.contains("rootfs/usr/local/bin/kubelet: content"), "{text}");
     fs::remove_file(&kubelet).unwrap();
     let (status, text) = verify(home.path());
     assert_eq!(status, 18, "{text}");
@@ -33,7 +33,7 @@ pub(crate) fn a_damaged_part_is_made_again_and_not_used() {
     lab::replace(&folder.path().join("files/pause"), |bytes| bytes[1000] ^= 1);
     let text = lab::run(home.path(), &["bundle", "build"]);
     let text = String::from_utf8_lossy(&text.stderr).into_owned();
-    assert!(text.contains("the kept pause 3.10.2 is damaged and is made again"), "{text}");
+    assert!(text.contains("pause 3.10.2 is damaged"), "{text}");
     assert!(text.contains("kubernetes v1.37.1: nothing to do"), "only that one is made again: {text}");
     assert_eq!(lab::bundle_store(home.path()), [lab::digest()]);
 }

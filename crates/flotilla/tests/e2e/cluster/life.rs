@@ -76,7 +76,7 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
     let before = (addresses(cluster), uids(cluster));
 
     let said = cluster.succeed(&["stop"]);
-    assert!(said.contains("is stopped"), "{said}");
+    assert!(said.contains("stopped"), "{said}");
     let (code, told) = status(cluster);
     assert_eq!(
         (code, told["Host"].as_str(), told["APIServer"].as_str()),
@@ -86,7 +86,7 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
     assert!(cluster.try_ssh("true").is_err());
     let written = lines_written(cluster);
     assert!(written > 0);
-    assert!(cluster.succeed(&["stop"]).contains("stopped already"));
+    assert!(cluster.succeed(&["stop"]).contains("already"));
 
     cluster.start(&[]);
     assert_eq!((addresses(cluster), uids(cluster)), before);

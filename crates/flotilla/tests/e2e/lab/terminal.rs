@@ -83,7 +83,7 @@ impl Terminal {
 /// Runs a program that asks once, and answers. Gives all that was to be seen of one that went well.
 pub(crate) fn answer(program: &Command, key: &str) -> String {
     let terminal = Terminal::run(program, (40, 200));
-    terminal.wait_for("like that?");
+    terminal.wait_for("[y/N]");
     terminal.keys(&format!("{key}\r"));
     let (status, seen) = terminal.end();
     assert_eq!(status, Some(0), "{seen}");
