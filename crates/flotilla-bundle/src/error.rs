@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flotilla_core::event::size;
 use flotilla_core::explain::run_as_root;
 use flotilla_core::{Code, Explain};
 use flotilla_files::LockError as FileLockError;
@@ -202,17 +203,5 @@ impl Explain for BundleError {
             Self::Command(error) => error.tail().to_vec(),
             _ => Vec::new(),
         }
-    }
-}
-
-/// Bytes for humans: `1.2 GB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
-    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) if bytes >= 10 * unit => {
-            format!("{} {name}", bytes.saturating_add(unit / 2) / unit)
-        }
-        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-        None => format!("{bytes} bytes"),
     }
 }

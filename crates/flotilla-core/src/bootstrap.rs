@@ -33,7 +33,8 @@ pub enum KubernetesState {
 pub const FIRST_ANSWER: Duration = Duration::from_mins(4);
 
 /// What `--wait` can wait for, in minikube's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Condition {
     /// The API server says that it is ready.
     ApiServer,
@@ -65,6 +66,21 @@ impl Condition {
     }
 }
 
+impl From<Condition> for &'static str {
+    fn from(condition: Condition) -> Self {
+        condition.name()
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, known)| *known == name);
+        found.map(|(condition, _)| *condition).ok_or_else(|| format!("unknown condition {name}"))
+    }
+}
+
 /// What the marks on a machine's disk say of its part in the cluster. They stay when it is turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Membership {
@@ -78,7 +94,7 @@ pub enum Membership {
 }
 
 /// How a node is emptied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     pub limit: Duration,
     /// Pods that a disruption budget protects for longer than that are deleted anyway.
@@ -184,6 +200,9 @@ pub enum BootstrapError {
 /// began.
 #[async_trait]
 pub trait Bootstrapper: Etcd {
+    /// The manifest of the pod network that a new cluster asks for by name; none if nothing has to be installed.
+    fn pod_network(&self, cluster: &Cluster) -> Option<String>;
+
     /// How far the control plane in this machine is. Never waits long.
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
 

@@ -56,6 +56,18 @@ pub enum Unit {
     Images,
 }
 
+/// Bytes as people read them: `1.2 GB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes >= 10 * unit => {
+            format!("{} {name}", bytes.saturating_add(unit / 2) / unit)
+        }
+        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// How a step ended well.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]

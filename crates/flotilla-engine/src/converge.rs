@@ -17,6 +17,7 @@ use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPo
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
 use crate::fleet::{Fleet, Found};
@@ -58,10 +59,21 @@ impl std::fmt::Debug for Engine<'_> {
 }
 
 /// What must hold when `start` returns, and how long that may take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub conditions: BTreeSet<Condition>,
     pub limit: Duration,
+}
+
+impl Wait {
+    /// What must hold so that a pod can run.
+    pub const PODS: [Condition; 3] =
+        [Condition::ApiServer, Condition::NodeReady, Condition::DefaultServiceAccount];
+
+    /// What a command waits for that does not let people choose.
+    pub fn for_pods() -> Self {
+        Self { conditions: Self::PODS.into(), limit: Duration::from_mins(6) }
+    }
 }
 
 const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes are NotReady until you install a pod \

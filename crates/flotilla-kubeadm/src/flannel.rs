@@ -19,7 +19,7 @@ const DAEMON_SET: &str = "kube-flannel-ds";
 const INTERFACE: &str = "eth0";
 
 /// Everything that makes flannel a cluster's pod network.
-pub fn flannel_manifest(cluster: &Cluster) -> String {
+pub(crate) fn flannel_manifest(cluster: &Cluster) -> String {
     let objects = [namespace(), service_account(), role(), binding(), settings(cluster), daemon_set()];
     objects.each_ref().map(yaml::document).join("---\n")
 }

@@ -64,10 +64,8 @@ use flotilla_core::{
     ApiAccess, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain, KubernetesState,
     Machine, Member, Membership, NodeHealth,
 };
-use flotilla_spec::{NodeName, NodeSpec};
+use flotilla_spec::{Cni, NodeName, NodeSpec};
 use tokio::sync::Mutex;
-
-pub use flannel::flannel_manifest;
 
 use patience::Cancelled;
 
@@ -94,6 +92,10 @@ impl std::fmt::Debug for Kubeadm {
 
 #[async_trait]
 impl Bootstrapper for Kubeadm {
+    fn pod_network(&self, cluster: &Cluster) -> Option<String> {
+        matches!(cluster.spec.network.cni, Cni::Flannel).then(|| flannel::flannel_manifest(cluster))
+    }
+
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
         missing::observe(cluster, node, machine, &self.cancelled).await
     }

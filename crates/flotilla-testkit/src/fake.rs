@@ -20,7 +20,7 @@ use flotilla_spec::ClusterSpec;
 
 pub use bootstrapper::FakeBootstrapper;
 pub use bundles::FakeBundles;
-pub use calls::{Calls, Fault, When, until_killed};
+pub use calls::{Calls, Fault, When, until_killed, until_killed_async};
 pub use computer::FakeComputer;
 pub use driver::FakeDriver;
 pub use etcd::snapshot;

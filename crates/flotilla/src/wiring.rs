@@ -71,7 +71,7 @@ impl Wiring {
 }
 
 /// How large this host is.
-pub(crate) fn this_host() -> HostSize {
+fn this_host() -> HostSize {
     let host = host_size();
     HostSize { cpus: host.cpus, memory: host.memory }
 }

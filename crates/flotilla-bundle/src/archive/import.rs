@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use flotilla_core::Unit;
+use flotilla_core::event::size;
 use flotilla_core::event::{Outcome, Reporter, Step};
 use flotilla_linux::disk;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use tar::EntryType;
 
 use super::{BUNDLE_LIMIT, END_LIMIT, MANIFEST_LIMIT, RATIO_LIMIT};
 use crate::bundle_store::{Bundle, BundleStore, UNFINISHED};
-use crate::error::{At, BundleError, Result, size};
+use crate::error::{At, BundleError, Result};
 use crate::hash::Hashed;
 use crate::image;
 use crate::inventory::{self, Entry, Kind};

@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
 mod delete;
+mod node;
+mod pause;
 mod reading;
+mod start;
 mod stop;
 mod update_context;
 mod world;

@@ -9,7 +9,7 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::{ClusterName, HostSize, NodeName};
-use flotilla_testkit::fake::{self, FakeHost, When};
+use flotilla_testkit::fake::{self, Calls, FakeHost, When, until_killed_async};
 use tempfile::TempDir;
 
 pub(crate) struct World {
@@ -101,11 +101,34 @@ pub(crate) fn demo() -> ClusterName {
     "demo".parse().unwrap()
 }
 
-/// Fails every call of a use case once, before and after it did its work: the same use case again reaches the end that
-/// it reaches undisturbed.
+/// Fails every call of a use case once and kills the program in it once, both before and after the call did its work: the
+/// same use case again reaches the end that it reaches undisturbed.
 pub(crate) async fn killed_anywhere<T: std::fmt::Debug>(
     world: impl AsyncFn() -> World,
     run: impl AsyncFn(&Context<'_>) -> Result<T, OpError>,
+) {
+    disturbed_anywhere(world, run, Again::Always).await;
+}
+
+/// Like [`killed_anywhere`], for use cases that do more if they are run again after they succeeded.
+pub(crate) async fn killed_anywhere_once<T: std::fmt::Debug>(
+    world: impl AsyncFn() -> World,
+    run: impl AsyncFn(&Context<'_>) -> Result<T, OpError>,
+) {
+    disturbed_anywhere(world, run, Again::IfFailed).await;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// Also if the fault was only reported: the kubeconfig belongs to the user, and stops no cluster.
+    Always,
+    IfFailed,
+}
+
+async fn disturbed_anywhere<T: std::fmt::Debug>(
+    world: impl AsyncFn() -> World,
+    run: impl AsyncFn(&Context<'_>) -> Result<T, OpError>,
+    again: Again,
 ) {
     let sound = world().await;
     run(&sound.context()).await.unwrap();
@@ -114,14 +137,27 @@ pub(crate) async fn killed_anywhere<T: std::fmt::Debug>(
     assert!(!calls.is_empty(), "the use case calls something");
     for (nth, call) in (1..).zip(&calls) {
         for when in [When::Before, When::After] {
-            let what = format!("fault {when:?} `{call}`");
-            let world = world().await;
-            world.host.calls.fail_nth(nth, when);
-            let first = run(&world.context()).await;
-            if let Err(error) = run(&world.context()).await {
-                panic!("{what}: first {first:?}, then {error:?}");
+            for how in [Calls::fail_nth, Calls::kill_nth] {
+                let world = world().await;
+                how(&world.host.calls, nth, when);
+                let first = until_killed_async(run(&world.context())).await;
+                if (again == Again::Always || !matches!(first, Some(Ok(_))))
+                    && let Err(error) = run(&world.context()).await
+                {
+                    panic!("{when:?} `{call}`: first {first:?}, then {error:?}");
+                }
+                assert_eq!(world.found().await, wanted, "{when:?} `{call}`: first {first:?}");
             }
-            assert_eq!(world.found().await, wanted, "{what}");
         }
     }
+}
+
+/// The code and the text of a refusal, which must have changed nothing.
+pub(crate) fn refused<T: std::fmt::Debug>(world: &World, done: Result<T, OpError>) -> String {
+    const CHANGES: [&str; 6] = ["ensure ", "stop ", "remove", "start-api", "join", "drain"];
+    let error = done.unwrap_err();
+    let log = world.host.calls.take();
+    let is_change = |call: &&String| CHANGES.iter().any(|change| call.starts_with(change));
+    assert_eq!(log.iter().find(is_change), None, "{error}");
+    format!("{}: {error}", error.code().name)
 }

@@ -12,7 +12,7 @@ use flotilla_core::{
     GuestError, KubernetesState, Machine, Member, Membership, NodeHealth, Power, Unresponsive,
 };
 use flotilla_core::{Cluster, Node};
-use flotilla_spec::{ClusterName, NodeName, NodeSpec, Role};
+use flotilla_spec::{ClusterName, Cni, NodeName, NodeSpec, Role};
 
 use super::Calls;
 use super::etcd::DATA;
@@ -186,6 +186,11 @@ pub(super) fn in_node(
 
 #[async_trait]
 impl Bootstrapper for FakeBootstrapper {
+    fn pod_network(&self, cluster: &Cluster) -> Option<String> {
+        let cni = &cluster.spec.network.cni;
+        matches!(cni, Cni::Flannel).then(|| "kind: FakeFlannel".to_owned())
+    }
+
     /// A fault here is an API that could not be asked.
     async fn observe(&self, _: &Cluster, _: &Node, machine: &dyn Machine) -> KubernetesState {
         let Ok(call) = self.calls.begin("observe".to_owned()).await else {

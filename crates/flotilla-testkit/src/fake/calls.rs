@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::{BootstrapError, Code, DriverError, GuestError, KubeconfigError};
+use futures::FutureExt;
 use tokio::sync::watch;
 
 /// Every call, in order, and which of them fail or take long. Clones are handles on the same log.
@@ -54,6 +55,15 @@ struct Killed;
 /// Runs something to its end, or until [`Calls::kill_nth`] kills it: then there is no result.
 pub fn until_killed<T>(run: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => Some(result),
+        Err(cause) if cause.is::<Killed>() => None,
+        Err(cause) => resume_unwind(cause),
+    }
+}
+
+/// The same for a future.
+pub async fn until_killed_async<T>(run: impl Future<Output = T>) -> Option<T> {
+    match AssertUnwindSafe(run).catch_unwind().await {
         Ok(result) => Some(result),
         Err(cause) if cause.is::<Killed>() => None,
         Err(cause) => resume_unwind(cause),

@@ -1,10 +1,9 @@
 //! `flotilla diff`
 
-use flotilla_ops::OpError;
+use flotilla_ops::{OpError, apply};
 
 use crate::args::DiffArgs;
-use crate::commands::file::{self, Plan};
-use crate::commands::start;
+use crate::commands::file;
 use crate::screen::Screen;
 use crate::wiring::Wiring;
 
@@ -18,17 +17,11 @@ pub(crate) fn run(
     wiring: &Wiring,
 ) -> Result<u8, OpError> {
     let (cx, file) = file::open(profile, &args.file.path, screen, wiring)?;
-    cx.require_root()?;
-    let known = cx.store.load(&cx.name)?;
-    let plan = Plan::new(&cx, &file, known.as_ref())?;
-    match &known {
-        Some(cluster) => plan.check(&cx, cluster)?,
-        None => start::check_new(&cx, &plan.wanted, Some(&file))?,
-    }
+    let plan = cx.wait(apply::diff(&cx.context(), &file))?;
     if screen.is_json() {
-        screen.json(&plan.to_json());
+        screen.json(&file::to_json(&plan));
     } else if !plan.changes.is_empty() {
-        screen.line(&plan.lines());
+        screen.line(&file::lines(&plan));
     }
     Ok(if plan.changes.is_empty() { 0 } else { DIFFERS })
 }

@@ -1,15 +1,15 @@
 //! `flotilla doctor`
 
-use flotilla_bundle::BundleStore;
 use flotilla_core::Severity;
 use flotilla_ops::OpError;
+use flotilla_ops::admission::{self, fatal};
 
-use crate::cluster::{Cx, fatal};
+use crate::cluster::Cx;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
 pub(crate) fn run(cx: &Cx) -> Result<u8, OpError> {
-    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    let mut findings = cx.examine(&bundle_store, &bundle_store.default_version().parse()?);
+    let context = cx.context();
+    let mut findings = cx.wait(admission::examine(&context, &context.bundles.default_version()));
     findings.extend(cx.examine_certificates());
     if cx.screen.is_json() {
         cx.screen.json(&findings);

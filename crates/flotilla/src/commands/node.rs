@@ -8,13 +8,13 @@ mod start;
 mod stop;
 mod update;
 
-use flotilla_core::Cluster;
-use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
-use flotilla_spec::{NodeName, SpecError, WantedPower};
+use flotilla_ops::node::NodesChanged;
+use flotilla_spec::{NodeName, SpecError};
+use serde_json::{Value, json};
 
 use crate::args::NodeCommand;
-use crate::cluster::{Cx, node_of};
+use crate::cluster::Cx;
 use crate::commands::{cp, ip, logs, pause, ssh, status};
 
 pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, OpError> {
@@ -37,24 +37,12 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, OpError> {
     }
 }
 
-/// The nodes' full names; one that the cluster does not have is an error.
-fn names(cluster: &Cluster, wanted: &[String]) -> Result<Vec<NodeName>, OpError> {
-    let mut names = Vec::new();
-    for wanted in wanted {
-        let name = node_of(cluster, Some(wanted))?.spec.name;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
+fn changed_json(done: &NodesChanged) -> Value {
+    json!({"cluster": done.cluster, "changed": done.changed})
 }
 
-/// A worker is nothing without a control plane.
-fn control_plane_is_to_run(cluster: &Cluster) -> Result<(), OpError> {
-    if cluster.spec.control_planes().any(|node| node.power == WantedPower::Running) {
-        return Ok(());
-    }
-    Err(EngineError::Stopped(cluster.name().clone()).into())
+fn nodes_json(done: &NodesChanged) -> Value {
+    json!({"cluster": done.cluster, "nodes": done.nodes})
 }
 
 fn joined(names: &[NodeName]) -> String {

@@ -164,7 +164,7 @@ fn time(pace: &Pace) -> String {
 pub(crate) fn count(done: u64, total: Option<u64>, unit: Unit) -> String {
     let name = match unit {
         Unit::Bytes => {
-            let size = flotilla_bundle::error::size;
+            let size = flotilla_core::event::size;
             return total.map_or_else(|| size(done), |total| format!("{} of {}", size(done), size(total)));
         }
         Unit::Packages => "packages",

@@ -1,14 +1,14 @@
 //! `flotilla bundle build`
 
-use flotilla_bundle::error::size;
 use flotilla_bundle::{BundleStore, Request, SourceChoice};
 use flotilla_core::Event;
 use flotilla_core::event::Outcome;
+use flotilla_core::event::size;
 use flotilla_ops::OpError;
+use flotilla_ops::bundles::remark;
 
 use super::summary;
 use crate::args::{BuildArgs, SourceArg};
-use crate::cluster::bundles::remark;
 use crate::screen::Screen;
 
 pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) -> Result<(), OpError> {
@@ -27,7 +27,7 @@ pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) 
         Outcome::Done => "is built",
         Outcome::Kept => "is already there",
     };
-    if let Some(text) = remark(&made) {
+    if let Some(text) = remark(&manifest.kubernetes, manifest.short_digest(), made.origin) {
         screen.reporter().report(Event::Note { text });
     }
     let (version, digest, disk) =

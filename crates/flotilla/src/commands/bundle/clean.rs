@@ -1,7 +1,7 @@
 //! `flotilla bundle clean`
 
 use flotilla_bundle::BundleStore;
-use flotilla_bundle::error::size;
+use flotilla_core::event::size;
 use serde_json::json;
 
 use crate::screen::Screen;

@@ -1,7 +1,7 @@
 //! `flotilla bundle list`
 
-use flotilla_bundle::error::size;
 use flotilla_bundle::{BundleStore, Listing};
+use flotilla_core::event::size;
 use flotilla_core::explain::one_line;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! `flotilla bundle show`
 
 use flotilla_bundle::BundleStore;
-use flotilla_bundle::error::size;
 use flotilla_bundle::manifest::Sizes;
 use flotilla_bundle::source::Provenance;
+use flotilla_core::event::size;
 use flotilla_ops::OpError;
 
 use crate::args::WhichArgs;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flotilla_core::event::{Outcome, Step};
 use flotilla_core::{Cluster, Snapshot, Source};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Wait;
 use flotilla_ops::OpError;
 use serde_json::{Value, json};
 
@@ -15,7 +16,6 @@ use super::renewal;
 use super::{EtcdError, source, status};
 use crate::args::{SnapshotRestoreArgs, SnapshotSaveArgs};
 use crate::cluster::Cx;
-use crate::commands::start::wait;
 
 pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     let cluster = cx.cluster()?;
@@ -88,7 +88,7 @@ pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError
     let member = member.ok_or_else(|| EtcdError::NoSurvivor { cluster: cx.name.clone() })?;
     let (snapshot, kept) = renewal::renew(cx, &mut cluster, &member, &there, Source::File(file))?;
     // The other control planes join again.
-    cx.wait(cx.engine().start(&cluster, &wait::default()))?;
+    cx.wait(cx.engine().start(&cluster, &Wait::for_pods()))?;
     let mut value = of_file(cx, &args.file, &snapshot);
     value["copies"] = kept.to_json();
     cx.screen.result(&value, || {

@@ -1,11 +1,11 @@
-//! What a node may have of its own: from what was typed to its spec.
+//! What a node may have of its own: from what was typed to its settings.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use flotilla_ops::node::settings::{Edits, GoneTaint, Settings};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::quantity::parse_disk;
-use flotilla_spec::{Cpus, HostMount, HostPort, Labels, Memory, NodeSpec, Taint};
+use flotilla_spec::{Labels, Taint};
 
 use crate::args::NodeSettingsArgs;
 use crate::commands::start::request::parsed;
@@ -17,84 +17,16 @@ pub(super) enum Of {
     KnownNode,
 }
 
-/// What is to be different about a node. What is not named stays.
-#[derive(Debug)]
-pub(super) struct Settings {
-    cpus: Option<Cpus>,
-    memory: Option<Memory>,
-    disk: Option<u64>,
-    labels: Edits<Labels, String>,
-    taints: Edits<Taint, GoneTaint>,
-    mounts: Edits<HostMount, PathBuf>,
-    ports: Edits<HostPort, HostPort>,
-}
-
-/// What comes, and what goes.
-#[derive(Debug)]
-struct Edits<Come, Go> {
-    come: Vec<Come>,
-    go: Vec<Go>,
-}
-
-/// Taints with a key; with one effect, or with any.
-#[derive(Debug)]
-struct GoneTaint {
-    key: String,
-    effect: Option<&'static str>,
-}
-
-impl Settings {
-    /// Reads every argument; what is wrong with them joins the other problems.
-    pub(super) fn parse(args: &NodeSettingsArgs, of: Of, problems: &mut Vec<SpecError>) -> Self {
-        Self {
-            cpus: parsed(problems, args.cpus.as_deref(), str::parse),
-            memory: parsed(problems, args.memory.as_deref(), str::parse),
-            disk: parsed(problems, args.disk_size.as_deref(), parse_disk),
-            labels: edits(problems, of, &args.labels, str::parse, gone_label),
-            taints: edits(problems, of, &args.taints, str::parse, gone_taint),
-            mounts: edits(problems, of, &args.mount, str::parse, gone_mount),
-            ports: edits(problems, of, &args.port, str::parse, str::parse),
-        }
-    }
-
-    pub(super) fn apply_to(&self, node: &mut NodeSpec) -> Result<(), SpecError> {
-        node.cpus = self.cpus.unwrap_or(node.cpus);
-        node.memory = self.memory.unwrap_or(node.memory);
-        node.disk = self.disk.or(node.disk);
-
-        let mut labels = BTreeMap::from(node.labels.clone());
-        labels.retain(|key, _| !self.labels.go.contains(key));
-        labels.extend(self.labels.come.iter().cloned().flat_map(BTreeMap::from));
-        node.labels = labels.try_into()?;
-
-        node.taints.retain(|taint| !self.taints.go.iter().any(|gone| gone.is(taint)));
-        for taint in &self.taints.come {
-            let place = |known: &Taint| (known.key(), known.effect()) == (taint.key(), taint.effect());
-            match node.taints.iter_mut().find(|known| place(known)) {
-                Some(known) => known.clone_from(taint),
-                None => node.taints.push(taint.clone()),
-            }
-        }
-        // Two new ones in one place are not settled here: the check of the spec tells.
-        let Edits { come, go } = &self.mounts;
-        let replaced =
-            |target: &PathBuf| go.contains(target) || come.iter().any(|mount| mount.target == *target);
-        node.mounts.retain(|mount| !replaced(&mount.target));
-        node.mounts.extend_from_slice(come);
-
-        let Edits { come, go } = &self.ports;
-        let closes =
-            |gone: &HostPort, known: &HostPort| (gone.host, gone.protocol) == (known.host, known.protocol);
-        node.ports.retain(|known| !go.iter().any(|gone| closes(gone, known)));
-        node.ports.retain(|known| !come.iter().any(|port| port.collides(known)));
-        node.ports.extend_from_slice(come);
-        Ok(())
-    }
-}
-
-impl GoneTaint {
-    fn is(&self, taint: &Taint) -> bool {
-        self.key == taint.key() && self.effect.is_none_or(|effect| effect == taint.effect())
+/// Reads every argument; what is wrong with them joins the other problems.
+pub(super) fn parse(args: &NodeSettingsArgs, of: Of, problems: &mut Vec<SpecError>) -> Settings {
+    Settings {
+        cpus: parsed(problems, args.cpus.as_deref(), str::parse),
+        memory: parsed(problems, args.memory.as_deref(), str::parse),
+        disk: parsed(problems, args.disk_size.as_deref(), parse_disk),
+        labels: edits(problems, of, &args.labels, str::parse, gone_label),
+        taints: edits(problems, of, &args.taints, str::parse, gone_taint),
+        mounts: edits(problems, of, &args.mount, str::parse, gone_mount),
+        ports: edits(problems, of, &args.port, str::parse, str::parse),
     }
 }
 
@@ -124,7 +56,7 @@ fn gone_label(key: &str) -> Result<String, SpecError> {
 
 fn gone_taint(text: &str) -> Result<GoneTaint, SpecError> {
     if let Ok(taint) = text.parse::<Taint>() {
-        return Ok(GoneTaint { key: taint.key().to_owned(), effect: Some(taint.effect()) });
+        return Ok(GoneTaint { key: taint.key().to_owned(), effect: Some(taint.effect().to_owned()) });
     }
     let is_key = format!("{text}:NoSchedule").parse::<Taint>().is_ok() && !text.contains('=');
     let bad = || SpecError::Taint { given: format!("{text}-") };
@@ -141,7 +73,7 @@ fn gone_mount(text: &str) -> Result<PathBuf, SpecError> {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_spec::Role;
+    use flotilla_spec::{NodeSpec, Role};
 
     use super::*;
 
@@ -161,7 +93,7 @@ mod tests {
 
     fn changed(node: &NodeSpec, of: Of, args: &NodeSettingsArgs) -> Result<NodeSpec, Vec<SpecError>> {
         let mut problems = Vec::new();
-        let settings = Settings::parse(args, of, &mut problems);
+        let settings = parse(args, of, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use flotilla_core::Cluster;
 use flotilla_core::Condition;
 use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
+use flotilla_ops::start::{GivenNetwork, Sizes, Typed};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::extra::POD_NETWORK_CIDR;
 use flotilla_spec::network::parse_range;
@@ -16,7 +16,6 @@ use flotilla_spec::{
     ApiServerSpec, ClusterName, ClusterSpec, Cni, Component, Cpus, DriverName, ExtraOption, FeatureGates,
     HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeDefaults, NodeName, NodeSpec, Role,
 };
-use ipnet::Ipv4Net;
 
 use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
 
@@ -25,51 +24,31 @@ use super::wait;
 /// What `--ha` means: the fewest control planes that bear the loss of one.
 const HIGHLY_AVAILABLE: u32 = 3;
 
-/// A spec, and which of it was asked for.
+/// What was typed.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) spec: ClusterSpec,
+pub(super) struct Parsed {
+    pub(super) typed: Typed,
     pub(super) wait: BTreeSet<Condition>,
-    version: bool,
-    /// How many nodes, if that was said: no fewer than control planes.
-    count: Option<u32>,
-    /// What was said.
-    asked_nodes: Option<u32>,
-    /// How many of them are control planes, if that was said.
-    control_planes: Option<u32>,
-    /// Whether mounts or ports were named.
-    attaches: bool,
-    sizes: Sizes,
-    network: GivenNetwork,
+    /// What `--nodes` says.
+    nodes: Option<u32>,
 }
 
-/// What was said of the network, where leaving it out means something: the same words may be said on purpose.
-#[derive(Debug)]
-struct GivenNetwork {
-    node_pod_prefix: Option<u8>,
-    service_subnet: Option<Ipv4Net>,
-    dns_domain: Option<String>,
-    cni: Option<Cni>,
-}
-
-/// What can change between two starts, where it was given.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    cpus: Option<Cpus>,
-    memory: Option<Memory>,
-    disk: Option<u64>,
-}
-
-impl Wanted {
+impl Parsed {
     /// Reads every argument and tells of all that are wrong at once.
-    pub(super) fn parse(args: &StartArgs, name: &ClusterName, newest: &str) -> Result<Self, OpError> {
+    pub(super) fn parse(
+        args: &StartArgs,
+        name: &ClusterName,
+        newest: &KubernetesVersion,
+    ) -> Result<Self, OpError> {
         let mut problems = Vec::new();
         let cpus = parsed(&mut problems, args.cpus.as_deref(), str::parse::<Cpus>);
         let memory = parsed(&mut problems, args.memory.as_deref(), str::parse::<Memory>);
         let disk = parsed(&mut problems, args.disk_size.as_deref(), parse_disk);
         let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
-        let kubernetes_version =
-            parsed(&mut problems, Some(version.unwrap_or(newest)), str::parse::<KubernetesVersion>);
+        let kubernetes_version = match version {
+            Some(version) => parsed(&mut problems, Some(version), str::parse::<KubernetesVersion>),
+            None => Some(newest.clone()),
+        };
         let services = args.service_cluster_ip_range.as_deref();
         let given = GivenNetwork {
             node_pod_prefix: args.node_pod_prefix,
@@ -144,115 +123,25 @@ impl Wanted {
             node_defaults,
             nodes,
         };
-        Ok(Self {
+        let typed = Typed {
             spec,
-            wait,
             version: version.is_some(),
             count,
-            asked_nodes: args.nodes,
             control_planes: asked,
             attaches: !args.mount.is_empty() || !args.port.is_empty(),
             sizes: Sizes { cpus, memory, disk },
             network: given,
-        })
+        };
+        Ok(Self { typed, wait, nodes: args.nodes })
     }
 
-    /// The spec of a cluster that is there, with what may change and was asked for. What may not is refused.
-    pub(super) fn merged_into(&self, cluster: &Cluster) -> Result<ClusterSpec, OpError> {
-        let (known, allocations) = (&cluster.spec, &cluster.allocations);
-        let (asked, given) = (&self.spec, &self.network);
-        let network = &asked.network;
-        let differs = [
-            (
-                "Kubernetes version",
-                None,
-                self.version && asked.kubernetes_version != known.kubernetes_version,
-            ),
-            ("subnet", None, network.subnet.is_some_and(|subnet| subnet != allocations.subnet)),
-            ("pod subnet", None, network.pod_subnet.is_some_and(|subnet| subnet != allocations.pod_subnet)),
-            ("service range", None, is_other(given.service_subnet.as_ref(), &known.network.service_subnet)),
-            ("DNS domain", None, is_other(given.dns_domain.as_ref(), &known.network.dns_domain)),
-            ("pod prefix", None, is_other(given.node_pod_prefix.as_ref(), &known.network.node_pod_prefix)),
-            ("pod network", None, is_other(given.cni.as_ref(), &known.network.cni)),
-            (
-                "set of mounts or ports",
-                Some("`flotilla node update` changes them"),
-                self.attaches && attachments(asked) != attachments(known),
-            ),
-            (
-                "extra configuration",
-                None,
-                !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
-            ),
-            (
-                "set of feature gates",
-                None,
-                !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates,
-            ),
-            (
-                "number of nodes",
-                Some("`flotilla node add` and `flotilla node delete` change it"),
-                self.count.is_some_and(|count| usize::try_from(count) != Ok(known.nodes.len())),
-            ),
-            (
-                "number of control planes",
-                Some("`flotilla node add --control-plane` and `flotilla node delete` change it"),
-                self.control_planes
-                    .is_some_and(|count| usize::try_from(count) != Ok(known.control_planes().count())),
-            ),
-            (
-                "taint of its control planes",
-                Some("`flotilla apply -f FILE` changes it"),
-                asked.taint_control_planes && !known.taint_control_planes,
-            ),
-            (
-                "set of API server names",
-                None,
-                !asked.api_server.is_empty() && asked.api_server != known.api_server,
-            ),
-        ];
-        if let Some((what, change, _)) = differs.into_iter().find(|(.., differs)| *differs) {
-            let cluster = known.name.clone();
-            return Err(EngineError::Different { cluster, what: what.to_owned(), change }.into());
-        }
-        let mut merged = known.clone();
-        let Sizes { cpus, memory, disk } = self.sizes;
-        // A node that was given another size than all has its own, and keeps it.
-        let of_all = &known.node_defaults;
-        for node in &mut merged.nodes {
-            if node.cpus == of_all.cpus.unwrap_or_default() {
-                node.cpus = cpus.unwrap_or(node.cpus);
-            }
-            if node.memory == of_all.memory.unwrap_or_default() {
-                node.memory = memory.unwrap_or(node.memory);
-            }
-            if node.disk == of_all.disk {
-                node.disk = disk.or(node.disk);
-            }
-        }
-        merged.node_defaults.cpus = cpus.or(of_all.cpus);
-        merged.node_defaults.memory = memory.or(of_all.memory);
-        merged.node_defaults.disk = disk.or(of_all.disk);
-        Ok(merged)
-    }
-
-    /// Told where fewer nodes were asked for than control planes.
+    /// Said where fewer nodes were asked for than control planes.
     pub(super) fn raised(&self) -> Option<String> {
-        let Self { asked_nodes: Some(nodes), count: Some(count), .. } = self else { return None };
+        let (nodes, count) = self.nodes.zip(self.typed.count)?;
         (nodes < count).then(|| {
             format!("{count} control planes are {count} nodes: --nodes {nodes} is raised to {count}")
         })
     }
-
-    pub(super) fn sizes_given(&self) -> bool {
-        let Sizes { cpus, memory, disk } = self.sizes;
-        cpus.is_some() || memory.is_some() || disk.is_some()
-    }
-}
-
-/// Whether something was said, and is not what is there.
-fn is_other<T: PartialEq>(given: Option<&T>, known: &T) -> bool {
-    given.is_some_and(|given| given != known)
 }
 
 /// A manifest's path, whoever reads it later and wherever.
@@ -261,12 +150,6 @@ fn cni_from_here(cni: Cni) -> Cni {
         Some(Ok(path)) => Cni::Manifest(path),
         _ => cni,
     }
-}
-
-/// What of the host the primary node has.
-fn attachments(spec: &ClusterSpec) -> (&[HostMount], &[HostPort]) {
-    let primary = spec.primary();
-    (&primary.mounts, &primary.ports)
 }
 
 /// Why nodes cannot have that container runtime; none if they have it.

@@ -1,26 +1,16 @@
 //! `--wait`, in minikube's words.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use flotilla_core::Condition;
 use flotilla_engine::converge::Wait;
 use flotilla_spec::error::SpecError;
 
-/// A pod can run.
-const DEFAULT: [Condition; 3] =
-    [Condition::ApiServer, Condition::NodeReady, Condition::DefaultServiceAccount];
-
-/// What a command waits for that does not let people choose.
-pub(crate) fn default() -> Wait {
-    Wait { conditions: DEFAULT.into(), limit: Duration::from_mins(6) }
-}
-
 /// What the words stand for, or the first that stands for nothing.
 pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, SpecError> {
     let all = || Condition::ALL.iter().map(|(condition, _)| *condition).collect();
     match words {
-        [] => Ok(DEFAULT.into()),
+        [] => Ok(Wait::PODS.into()),
         [word] if word == "all" || word == "true" => Ok(all()),
         [word] if word == "none" || word == "false" => Ok(BTreeSet::new()),
         words => words.iter().map(|word| condition(word)).collect(),

@@ -1,41 +1,48 @@
 //! Whether a cluster that exists can still have its address ranges: since it was made, the host may have got other
 //! networks, of a VPN for instance.
 
-use flotilla_core::{Cluster, Event};
-use flotilla_core::{Power, Subnet};
+use flotilla_core::{Cluster, Power, Subnet};
 use flotilla_engine::EngineError;
+use flotilla_engine::store::Ranges;
+use flotilla_spec::ClusterName;
 use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::network::RangeUse;
 
-use super::Cx;
-use flotilla_ops::OpError;
+use crate::{Context, OpError};
 
 const CODE: (&str, u8) = ("IF_SUBNETS_TAKEN", 71);
 
 /// Refuses a cluster whose packets would go elsewhere. One that runs goes on, and so does one that is forced: then it
-/// is only told.
-pub(crate) fn check(cx: &Cx, cluster: &Cluster, force: bool) -> Result<(), OpError> {
-    let others = cx.wait(cx.engine().fleet.subnets_in_use(cluster.name())).map_err(EngineError::from)?;
+/// is only a warning.
+pub(crate) async fn check(cx: &Context<'_>, cluster: &Cluster, force: bool) -> Result<(), OpError> {
+    let others = cx.fleet.subnets_in_use(cluster.name()).await.map_err(EngineError::from)?;
     let collisions = collisions(cluster, &others);
     if collisions.is_empty() {
         return Ok(());
     }
-    let machines = cx.wait(cx.engine().machines(cluster.name()))?;
+    let machines = cx.engine().machines(cluster.name()).await?;
     let runs = machines.values().any(|machine| machine.state().power == Power::On);
-    let (fatal, told): (Vec<_>, Vec<_>) =
+    let (fatal, harmless): (Vec<_>, Vec<_>) =
         collisions.into_iter().partition(|collision| collision.loses && !runs && !force);
-    for collision in told {
-        let text = format!("{} ({})", collision.text, collision.cure);
-        cx.screen.reporter().report(Event::Warning { text });
-    }
-    if fatal.is_empty() {
-        return Ok(());
+    for collision in harmless {
+        cx.warn(format!("{} ({})", collision.text, collision.cure));
     }
     let problems = fatal.into_iter().map(|Collision { key, text, cure, .. }| {
         let requirement = Requirement { node: None, key, item: None };
         SpecError::Unmet { requirement, why: text, cure, code: CODE }
     });
-    Err(EngineError::Spec(problems.collect()).into())
+    super::refuse(problems.collect(), None)
+}
+
+/// The address ranges that others on this host use.
+pub(crate) async fn in_use(cx: &Context<'_>, except: &ClusterName) -> Result<Ranges, OpError> {
+    let used = cx.fleet.subnets_in_use(except).await.map_err(EngineError::from)?;
+    // Also those of clusters that are stopped, or are being made just now. First: they name the cluster.
+    let Ranges { taken, mut unknown } = cx.store.ranges(except)?;
+    // The kernel knows those of a cluster that runs, whatever is left of its state.
+    unknown.retain(|name| !used.iter().any(|subnet| subnet.user == format!("the cluster {name}")));
+    let used = used.into_iter().map(|subnet| (subnet.range, subnet.user));
+    Ok(Ranges { taken: taken.into_iter().chain(used).collect(), unknown })
 }
 
 /// A range of the cluster's that overlaps one of others.

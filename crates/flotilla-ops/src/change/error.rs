@@ -4,7 +4,7 @@ use flotilla_core::explain::{Code, Explain, profile_flag};
 use flotilla_spec::{ClusterName, NodeName};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub enum FileError {
     #[error("cannot read {file}")]
     Read { file: String, source: std::io::Error },
     #[error("{file} is longer than 1 MiB")]

@@ -1,40 +1,48 @@
-//! What `apply` may do to the control plane, looked at before anything is done.
+//! What a change may do to the control plane, checked before anything is done.
 
 use std::collections::BTreeSet;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::ControlPlaneChange;
-use flotilla_ops::OpError;
 use flotilla_spec::{Change, NodeName, NodeSpec, Role, WantedPower};
 
-use super::removed;
-use crate::cluster::Cx;
-use crate::commands::file::Plan;
+use super::{Plan, removed};
+use crate::{Context, OpError};
 
 /// Refuses what would cost the cluster its control plane: all that comes, goes and stops is counted together. `cluster`
 /// has the wanted nodes, and still those that go.
-pub(super) fn check(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), OpError> {
+pub(super) async fn check(
+    cx: &Context<'_>,
+    cluster: &Cluster,
+    plan: &Plan,
+    force: bool,
+) -> Result<(), OpError> {
     let primary = &cluster.spec.primary().name;
     let any_runs = plan.wanted.control_planes().any(runs);
     let primary_runs = plan.wanted.control_planes().any(|node| runs(node) && node.name == *primary);
     // All that is certain about control planes that are off is that the primary one is a member of etcd.
-    if !force && any_runs && !primary_runs && !cx.wait(cx.engine().control_plane_is_on(cluster))? {
-        return Err(EngineError::Stopped(cx.name.clone()).into());
+    if !force && any_runs && !primary_runs && !cx.engine().control_plane_is_on(cluster).await? {
+        return Err(EngineError::Stopped(cluster.name().clone()).into());
     }
     // They come first, also those that are dead and those that are about to go.
     let coming = cluster.spec.control_planes().filter(|node| any_runs && runs(node));
     let coming: Vec<_> = coming.map(|node| node.name.clone()).collect();
-    spare(cx, cluster, plan, (&coming, force))
+    check_quorum(cx, cluster, plan, (&coming, force)).await
 }
 
 /// The same when those that were to come have: what is up by now is what can be relied on.
-pub(super) fn check_again(cx: &Cx, cluster: &Cluster, plan: &Plan, force: bool) -> Result<(), OpError> {
-    spare(cx, cluster, plan, (&[], force))
+pub(super) async fn check_again(
+    cx: &Context<'_>,
+    cluster: &Cluster,
+    plan: &Plan,
+    force: bool,
+) -> Result<(), OpError> {
+    check_quorum(cx, cluster, plan, (&[], force)).await
 }
 
-fn spare(
-    cx: &Cx,
+async fn check_quorum(
+    cx: &Context<'_>,
     cluster: &Cluster,
     plan: &Plan,
     (coming, force): (&[NodeName], bool),
@@ -51,7 +59,7 @@ fn spare(
     let stopped = plan.wanted.control_planes().filter(|node| any_runs && !runs(node));
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
     let control_plane_change = ControlPlaneChange { coming, deleted: &deleted, stopped: &stopped };
-    Ok(cx.wait(cx.engine().can_turn_over(cluster, control_plane_change))?)
+    Ok(cx.engine().can_turn_over(cluster, control_plane_change).await?)
 }
 
 /// When the API does not answer, though nothing is wrong: while a control plane restarts that cannot be spared.

@@ -1,79 +1,90 @@
-//! What must be settled with the host before nodes are wanted: what they are made from, that their names and ports are
-//! free.
+//! Everything that refuses a cluster: what nodes are made from, ranges, names and ports that others have, what the host
+//! lacks. All problems are reported together, each with its place in the file that asked for it.
 
-use flotilla_bundle::{BundleError, BundleStore, Hold};
-use flotilla_core::{Cluster, Code, Event, Explain};
-use flotilla_core::{Finding, Prospect, Refusal, Severity};
-use flotilla_core::{KubeconfigRefusal, NameTaken};
+pub(crate) mod ranges;
+
+use flotilla_core::{
+    BundleHold, BundlesError, BundlesErrorKind, Cluster, Code, Explain, Finding, KubeconfigRefusal, Prospect,
+    Refusal, Severity,
+};
 use flotilla_engine::EngineError;
+use flotilla_engine::store::Locked;
 use flotilla_spec::error::{Requirement, SpecError};
-use flotilla_spec::{ClusterFile, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
+use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
 
-use super::bundles::{self, of_version, own_version};
-use super::{Cx, ranges, this_host};
-use flotilla_ops::OpError;
+use crate::bundles::{self, own_version};
+use crate::{Context, OpError};
 
-/// Saves a cluster that has new nodes, or old ones with new wishes. Call it with the cluster's lock, and keep what it
-/// gives until the nodes are made: their bundles.
-pub(crate) fn save(cx: &Cx, cluster: &mut Cluster) -> Result<Vec<Hold>, OpError> {
-    ranges::check(cx, cluster, false)?;
-    let bundle_store = BundleStore::open(cx.settings().home.clone(), cx.cancel.clone())?;
-    check(cx, &bundle_store, cluster)?;
-    let known = cluster.allocations.bundles.clone();
-    // A node that was asked for is worth a build: there is nothing to ask.
-    cluster.allocations.bundles = bundles::of_new_nodes(cx, &bundle_store, &cluster.spec, &known)?;
-    let held = bundles::hold(&bundle_store, &cluster.allocations.bundles)?;
-    // Nobody takes the names and ports between our look and our note.
+/// Saves a cluster that has new nodes, or old ones with new requirements. Keep what it gives until the nodes are made:
+/// it holds their bundles.
+pub(crate) async fn save(
+    cx: &Context<'_>,
+    locked: &Locked,
+    cluster: &mut Cluster,
+) -> Result<Vec<BundleHold>, OpError> {
+    ranges::check(cx, cluster, false).await?;
+    check(cx, cluster).await?;
+    // A node that was asked for is worth a build: nobody is asked.
+    cluster.allocations.bundles = bundles::of_new_nodes(cx, &cluster.spec, &cluster.allocations.bundles)?;
+    let held = bundles::hold(cx, &cluster.allocations.bundles)?;
+    // Nobody takes the names and ports between our check and our save.
     let _alone = cx.store.allocation_lock()?;
-    refuse(host_problems(cx, cluster)?, None)?;
-    cx.store.save(cluster)?;
+    refuse(host_problems(cx, cluster).await?, None)?;
+    locked.save(cluster)?;
     Ok(held)
 }
 
-/// Refuses what nodes want and cannot have. Changes nothing.
-pub(crate) fn check(cx: &Cx, bundle_store: &BundleStore, cluster: &Cluster) -> Result<(), OpError> {
+/// Refuses what nodes require and cannot have. Changes nothing.
+pub(crate) async fn check(cx: &Context<'_>, cluster: &Cluster) -> Result<(), OpError> {
     let known = &cluster.allocations.bundles;
     let new = cluster.spec.nodes.iter().filter(|node| !known.contains_key(&node.name));
-    let mut problems = bundle_problems(bundle_store, &cluster.spec, new)?;
-    problems.extend(host_problems(cx, cluster)?);
+    let mut problems = bundle_problems(cx, &cluster.spec, new)?;
+    problems.extend(host_problems(cx, cluster).await?);
     refuse(problems, None)
 }
 
 /// Why the whole cluster cannot have its version; none if it can.
-pub(crate) fn version_problem(
-    bundle_store: &BundleStore,
-    spec: &ClusterSpec,
-) -> Result<Option<SpecError>, OpError> {
-    let checked = bundle_store.check(&of_version(&spec.kubernetes_version));
-    Ok(refused_by_shelf(checked, None, "kubernetesVersion")?.err())
+pub(crate) fn version_problem(cx: &Context<'_>, spec: &ClusterSpec) -> Result<Option<SpecError>, OpError> {
+    Ok(unmet(cx.bundles.check(&spec.kubernetes_version), None, "kubernetesVersion")?.err())
 }
 
-/// Which of these nodes cannot be made from what they name: a version that cannot be built, a bundle that is not there or
-/// does not fit the cluster.
+/// Which of these nodes cannot be made from what they name: a version that cannot be built, a bundle that does not exist
+/// or does not fit the cluster.
 pub(crate) fn bundle_problems<'a>(
-    bundle_store: &BundleStore,
+    cx: &Context<'_>,
     spec: &ClusterSpec,
     nodes: impl Iterator<Item = &'a NodeSpec>,
 ) -> Result<Vec<SpecError>, OpError> {
     let mut problems = Vec::new();
     for node in nodes {
         if let Some(which) = &node.bundle {
-            match refused_by_shelf(bundle_store.find(which), Some(&node.name), "bundle")? {
-                Ok(bundle) => problems.extend(spec.skew(node, &bundle.manifest.kubernetes.parse()?)),
+            match unmet(cx.bundles.find(which), Some(&node.name), "bundle")? {
+                Ok(bundle) => problems.extend(spec.skew(node, &bundle.kubernetes)),
                 Err(problem) => problems.push(problem),
             }
         } else if let Some(version) = own_version(spec, node) {
-            let checked = bundle_store.check(&of_version(version));
-            problems.extend(refused_by_shelf(checked, Some(&node.name), "kubernetesVersion")?.err());
+            problems.extend(unmet(cx.bundles.check(version), Some(&node.name), "kubernetesVersion")?.err());
         }
     }
     Ok(problems)
 }
 
+/// What the host lacks for a cluster of this version, and what is well.
+pub async fn examine(cx: &Context<'_>, version: &KubernetesVersion) -> Vec<Finding> {
+    let mut findings = cx.fleet.examine().await;
+    findings.push(bundle_finding(cx, version));
+    findings
+}
+
+/// The findings that make it impossible to go on.
+pub fn fatal(findings: Vec<Finding>) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| finding.severity == Severity::Fatal).collect()
+}
+
 /// Whether there is a bundle of a version, or one can be built.
-pub(crate) fn bundle_finding(bundle_store: &BundleStore, version: &KubernetesVersion) -> Finding {
+fn bundle_finding(cx: &Context<'_>, version: &KubernetesVersion) -> Finding {
     const CODE: &str = "BUNDLE_NO_SOURCE";
-    let (severity, text, cure, exit_status) = match bundle_store.prospect(&of_version(version)) {
+    let (severity, text, cure, exit_status) = match cx.bundles.prospect(version) {
         Ok(Prospect::Found) => {
             (Severity::Good, format!("bundle: that of {version} is there"), String::new(), 0)
         }
@@ -89,17 +100,15 @@ pub(crate) fn bundle_finding(bundle_store: &BundleStore, version: &KubernetesVer
     Finding { code: CODE, exit_status, severity, text, cure }
 }
 
-/// What a bundle store has against a requirement is one of many problems; what is wrong with the bundle store itself is a failure.
-fn refused_by_shelf<T>(
-    answer: Result<T, BundleError>,
+/// A bundle that does not exist is one of many problems; bundles that cannot be read are a failure.
+fn unmet<T>(
+    answer: Result<T, BundlesError>,
     node: Option<&NodeName>,
     key: &'static str,
 ) -> Result<Result<T, SpecError>, OpError> {
     let error = match answer {
         Ok(value) => return Ok(Ok(value)),
-        Err(
-            error @ (BundleError::NotFound { .. } | BundleError::Ambiguous { .. } | BundleError::Lock(_)),
-        ) => error,
+        Err(error) if error.kind == BundlesErrorKind::Unavailable => error,
         Err(other) => return Err(other.into()),
     };
     let Code { name, exit_status } = error.code();
@@ -110,7 +119,7 @@ fn refused_by_shelf<T>(
 
 /// What nodes want and others have: machines of these names, these ports of the host; and what they want of the host and
 /// it has not.
-pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>, OpError> {
+pub(crate) async fn host_problems(cx: &Context<'_>, cluster: &Cluster) -> Result<Vec<SpecError>, OpError> {
     let mut problems = Vec::new();
     for other in cx.store.others(cluster.name())? {
         for node in &cluster.spec.nodes {
@@ -128,7 +137,7 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
             }));
         }
     }
-    let refused = cx.wait(cx.engine().fleet.check(cluster)).map_err(EngineError::from)?;
+    let refused = cx.fleet.check(cluster).await.map_err(EngineError::from)?;
     let is_known = |requirement: &Requirement| {
         let is_it = |node: &NodeName, port: &HostPort| {
             requirement.node.as_ref() == Some(node) && requirement.item == Some(port.to_string())
@@ -146,12 +155,11 @@ pub(crate) fn host_problems(cx: &Cx, cluster: &Cluster) -> Result<Vec<SpecError>
     Ok(problems)
 }
 
-/// Why a new cluster cannot have its name: somebody else has it in the person's kubeconfig. That a file cannot be read is
+/// Why a new cluster cannot have its name: somebody else has it in the user's kubeconfig. That a file cannot be read is
 /// no reason.
-pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
-    let KubeconfigRefusal::Taken(taken) = cx.kubeconfig().refusal(&cx.name)? else { return None };
-    let NameTaken { path, what, name } = taken;
-    let file = path.display();
+pub(crate) fn name_problem(cx: &Context<'_>, name: &ClusterName) -> Option<SpecError> {
+    let KubeconfigRefusal::Taken(taken) = cx.kubeconfig.refusal(name)? else { return None };
+    let (file, what) = (taken.path.display(), taken.what);
     Some(SpecError::Unmet {
         requirement: Requirement { node: None, key: "name", item: None },
         why: format!("the name {name} is taken: {file} has a {what} {name} already"),
@@ -163,7 +171,7 @@ pub(crate) fn name_problem(cx: &Cx) -> Option<SpecError> {
     })
 }
 
-/// Tells all that is wrong, each with its place in the file that asked for it.
+/// Fails with all problems, each with its place in the file that asked for it.
 pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Result<(), OpError> {
     let problems = match file {
         Some(file) => file.all_placed(problems),
@@ -172,9 +180,9 @@ pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Re
     if problems.is_empty() { Ok(()) } else { Err(EngineError::Spec(problems).into()) }
 }
 
-/// Tells what is unusual about a cluster, but can be.
-pub(crate) fn warn(cx: &Cx, spec: &ClusterSpec) {
-    for warning in spec.warnings(&this_host()) {
-        cx.screen.reporter().report(Event::Warning { text: warning.to_string() });
+/// Reports what is unusual about a cluster, but allowed.
+pub(crate) fn warn(cx: &Context<'_>, spec: &ClusterSpec) {
+    for warning in spec.warnings(&cx.host) {
+        cx.warn(warning.to_string());
     }
 }

@@ -1,0 +1,89 @@
+//! `flotilla apply`: changes a cluster to match a file. `flotilla diff` shows what would change.
+
+use flotilla_core::{Cluster, Drain};
+use flotilla_engine::store::WhenBusy;
+use flotilla_spec::ClusterFile;
+use serde::{Deserialize, Serialize};
+
+use crate::change::{self, Plan};
+use crate::file::FileText;
+use crate::{Context, OpError, admission, start};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    pub file: FileText,
+    pub drain: Drain,
+    pub busy: WhenBusy,
+}
+
+/// What a file would do.
+#[derive(Debug)]
+pub enum Prepared<'a> {
+    /// There is no such cluster: `start` makes it.
+    New(Plan),
+    /// With the cluster's lock.
+    Change(Box<change::Prepared<'a>>),
+}
+
+impl Prepared<'_> {
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::New(plan) => plan,
+            Self::Change(prepared) => &prepared.plan,
+        }
+    }
+}
+
+/// What a file would change. Reports only what cannot be understood and what the host cannot give, not whether all of it
+/// can be done.
+pub async fn diff(cx: &Context<'_>, file: &FileText) -> Result<Plan, OpError> {
+    let file = file.parse(&cx.bundles.default_version(), &cx.host)?;
+    cx.require_root().await?;
+    let Some(cluster) = cx.store.load(&file.name)? else { return new(cx, &file).await };
+    let plan = Plan::new(cx, &file, Some(&cluster))?;
+    plan.check(cx, &cluster).await?;
+    Ok(plan)
+}
+
+/// What [`prepare`] would give, without the lock: for `--dry-run`.
+pub async fn plan(cx: &Context<'_>, request: &Request) -> Result<Plan, OpError> {
+    let file = request.file.parse(&cx.bundles.default_version(), &cx.host)?;
+    cx.require_root().await?;
+    match cx.store.load(&file.name)? {
+        Some(cluster) => checked(cx, &file, &cluster, request).await,
+        None => new(cx, &file).await,
+    }
+}
+
+/// Checks all of it, and holds the lock while a user thinks.
+pub async fn prepare<'a>(cx: &Context<'a>, request: &Request) -> Result<Prepared<'a>, OpError> {
+    let file = request.file.parse(&cx.bundles.default_version(), &cx.host)?;
+    cx.require_root().await?;
+    let Some(peeked) = cx.store.peek(&file.name)? else { return Ok(Prepared::New(new(cx, &file).await?)) };
+    let locked = cx.lock(&file.name, "flotilla apply", request.busy)?;
+    let cluster = locked.refresh_existing(peeked)?;
+    let plan = checked(cx, &file, &cluster, request).await?;
+    admission::warn(cx, &plan.wanted);
+    let drain = request.drain;
+    let prepared = change::Prepared { plan, cx: *cx, locked, cluster, drain, only: None };
+    Ok(Prepared::Change(Box::new(prepared)))
+}
+
+async fn new(cx: &Context<'_>, file: &ClusterFile) -> Result<Plan, OpError> {
+    let plan = Plan::new(cx, file, None)?;
+    start::check_new(cx, &plan.wanted, Some(file)).await?;
+    Ok(plan)
+}
+
+async fn checked(
+    cx: &Context<'_>,
+    file: &ClusterFile,
+    cluster: &Cluster,
+    request: &Request,
+) -> Result<Plan, OpError> {
+    let plan = Plan::new(cx, file, Some(cluster))?;
+    plan.feasible(cx, cluster).await?;
+    change::check(cx, cluster, &plan, request.drain.force).await?;
+    Ok(plan)
+}

@@ -1,0 +1,46 @@
+//! `flotilla node start`: turns nodes on.
+
+use flotilla_engine::converge::Wait;
+use flotilla_engine::store::WhenBusy;
+use flotilla_spec::{ClusterName, WantedPower};
+use serde::{Deserialize, Serialize};
+
+use super::NodesChanged;
+use crate::admission::ranges;
+use crate::{Context, OpError, bring_up};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    pub cluster: ClusterName,
+    /// Full or short names; all nodes if none is named.
+    pub nodes: Vec<String>,
+    pub busy: WhenBusy,
+}
+
+pub async fn run(cx: &Context<'_>, request: &Request) -> Result<NodesChanged, OpError> {
+    cx.require_root().await?;
+    let peeked = cx.store.peek_existing(&request.cluster)?;
+    super::names(&peeked.cluster, &request.nodes)?;
+    let locked = cx.lock(&request.cluster, "flotilla node start", request.busy)?;
+    let mut cluster = locked.refresh_existing(peeked)?;
+    let asked_for = super::names(&cluster, &request.nodes)?;
+    let all = cluster.spec.nodes.iter().map(|node| node.name.clone());
+    let nodes = if asked_for.is_empty() { all.collect() } else { asked_for.clone() };
+    for node in cluster.spec.nodes.iter_mut().filter(|node| nodes.contains(&node.name)) {
+        node.power = WantedPower::Running;
+    }
+    // Whoever starts a node wants to keep it.
+    cluster.allocations.leaving.retain(|node| !asked_for.contains(node));
+    super::require_running_control_plane(&cluster)?;
+    ranges::check(cx, &cluster, false).await?;
+    let changed = if asked_for.is_empty() {
+        locked.save(&cluster)?;
+        bring_up::start(cx, &locked, &mut cluster, &Wait::for_pods()).await?
+    } else {
+        cx.engine().can_start_nodes(&cluster, &asked_for).await?;
+        locked.save(&cluster)?;
+        bring_up::start_nodes(cx, &locked, &mut cluster, &asked_for, &Wait::for_pods()).await?
+    };
+    Ok(NodesChanged { cluster: request.cluster.clone(), nodes, changed })
+}

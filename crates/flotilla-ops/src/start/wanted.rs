@@ -1,0 +1,116 @@
+//! What a cluster is started as: what was typed, or a file.
+
+use std::path::Path;
+
+use flotilla_core::Cluster;
+use flotilla_spec::error::SpecError;
+use flotilla_spec::{Change, ClusterFile, ClusterSpec, WantedPower};
+
+use super::{Typed, Wanted};
+use crate::change::{FileError, Plan};
+use crate::{Context, OpError, admission};
+
+/// What was asked for, read and understood.
+#[derive(Debug)]
+pub(super) enum Asked<'a> {
+    Typed(&'a Typed),
+    File {
+        file: ClusterFile,
+        /// The cluster that it makes where there is none.
+        spec: ClusterSpec,
+        directory: &'a Path,
+    },
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(cx: &Context<'_>, wanted: &'a Wanted) -> Result<Self, OpError> {
+        match wanted {
+            Wanted::Typed(typed) => Ok(Self::Typed(typed)),
+            Wanted::File(text) => {
+                let newest = cx.bundles.default_version();
+                let file = text.parse(&newest, &cx.host)?;
+                Ok(Self::File { spec: file.expanded(&newest), file, directory: &text.directory })
+            }
+        }
+    }
+
+    /// The cluster, if there is none yet.
+    pub(super) fn spec(&self) -> &ClusterSpec {
+        match self {
+            Self::Typed(typed) => &typed.spec,
+            Self::File { spec, .. } => spec,
+        }
+    }
+
+    pub(super) fn problems(&self, cx: &Context<'_>) -> Vec<SpecError> {
+        match self {
+            Self::Typed(typed) => typed.spec.check(&cx.host),
+            Self::File { file, spec, .. } => file.check(spec, &cx.host),
+        }
+    }
+
+    /// The spec of a cluster that exists, with what may change and was asked for, and what is to run.
+    pub(super) async fn merged_into(
+        &self,
+        cx: &Context<'_>,
+        known: &Cluster,
+    ) -> Result<ClusterSpec, OpError> {
+        match self {
+            Self::Typed(typed) => {
+                let mut spec = typed.merged_into(known)?;
+                for node in &mut spec.nodes {
+                    node.power = WantedPower::Running;
+                }
+                // What was typed was checked for a cluster of plain nodes.
+                let problems = if typed.sizes_given() { spec.check(&cx.host) } else { Vec::new() };
+                admission::refuse(known.spec.new_problems(problems, &cx.host), None)?;
+                Ok(spec)
+            }
+            Self::File { file, .. } => {
+                let mut spec = started(known, &Plan::new(cx, file, Some(known))?)?;
+                // All that is certain about control planes that are off is that the primary one is a member of etcd.
+                if cx.engine().control_plane_is_on(known).await? {
+                    spec.hand_over_primary(&[]);
+                }
+                Ok(spec)
+            }
+        }
+    }
+
+    /// The file that has it, if it was not typed.
+    pub(super) fn file(&self) -> Option<&ClusterFile> {
+        match self {
+            Self::Typed(_) => None,
+            Self::File { file, .. } => Some(file),
+        }
+    }
+
+    /// Where files are looked for that the spec names.
+    pub(super) fn directory(&self) -> &Path {
+        match self {
+            Self::Typed(_) => Path::new(""),
+            Self::File { directory, .. } => directory,
+        }
+    }
+
+    pub(super) fn sizes_given(&self) -> bool {
+        matches!(self, Self::Typed(typed) if typed.sizes_given())
+    }
+}
+
+/// A cluster whose nodes only have to be started. Everything else is for `apply`, which asks first.
+fn started(known: &Cluster, plan: &Plan) -> Result<ClusterSpec, OpError> {
+    let other = plan.changes.iter().filter(|change| !matches!(change, Change::Start { .. }));
+    let other: Vec<_> = other.map(ToString::to_string).collect();
+    if !other.is_empty() {
+        return Err(FileError::Differs { cluster: known.name().clone(), changes: other }.into());
+    }
+    let mut spec = known.spec.clone();
+    // In the order that is known: it says which control plane is primary.
+    for node in &mut spec.nodes {
+        if let Some(wanted) = plan.wanted.nodes.iter().find(|wanted| wanted.name == node.name) {
+            node.clone_from(wanted);
+        }
+    }
+    Ok(spec)
+}
