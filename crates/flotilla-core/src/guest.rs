@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 /// A program to run in a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cmd {
     pub argv: Vec<String>,
     /// Added to the machine's own environment.
@@ -38,7 +39,7 @@ impl Cmd {
 }
 
 /// What a program that ended well left behind.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecOutput {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,

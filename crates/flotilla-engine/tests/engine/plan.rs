@@ -534,7 +534,7 @@ fn whatever_is_there_steps_come_after_what_they_need_and_have_names_of_their_own
 /// Every combination of what can be seen, with all machines alike.
 fn anything(cluster: &Cluster) -> Vec<Observed> {
     let mut all = Vec::new();
-    for machine in [None, Some(OFF), Some(DAMAGED), Some(ON)] {
+    for machine in [None, Some(OFF), Some(DAMAGED), Some(ON), Some(unknown())] {
         for kubernetes in STATES {
             for (network, published) in [(false, false), (false, true), (true, false), (true, true)] {
                 let names = cluster.spec.nodes.iter().map(|node| node.name.clone());
@@ -544,6 +544,54 @@ fn anything(cluster: &Cluster) -> Vec<Observed> {
         }
     }
     all
+}
+
+/// Of a machine whose host does not answer.
+fn unknown() -> MachineState {
+    MachineState::unknown("host attic does not answer")
+}
+
+#[test]
+fn whatever_is_there_nothing_is_done_to_a_node_that_is_unknown_and_nothing_is_founded_beside_it() {
+    let mut cluster = seven_nodes();
+    cluster.spec.nodes.truncate(5);
+    let nodes: Vec<_> = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
+    let states = [None, Some(OFF), Some(ON), Some(unknown())];
+    for number in 0..states.len().pow(u32::try_from(nodes.len()).unwrap()) {
+        let state_of = |place: usize| {
+            let place = u32::try_from(place).unwrap();
+            states[number / states.len().pow(place) % states.len()].clone()
+        };
+        let found =
+            nodes.iter().enumerate().filter_map(|(place, name)| Some((name.clone(), state_of(place)?)));
+        let machines: BTreeMap<_, _> = found.collect();
+        let is_unknown = |node: &NodeName| machines.get(node) == Some(&unknown());
+        let silent: Vec<_> = nodes.iter().filter(|node| is_unknown(node)).collect();
+        if silent.is_empty() {
+            continue;
+        }
+        // What was a member is known of machines whose host answers.
+        for members in [BTreeSet::new(), machines.keys().filter(|node| !is_unknown(node)).cloned().collect()]
+        {
+            let is_control_plane =
+                |name: &&NodeName| cluster.spec.control_planes().any(|node| node.name == **name);
+            let observed = Observed {
+                machines: machines.clone(),
+                initial_members: members.iter().filter(is_control_plane).cloned().collect(),
+                ..Observed::nothing()
+            };
+            let start = plan::start(&cluster, &observed, &ready());
+            if observed.initial_members.is_empty() {
+                assert_eq!(start, Plan::default(), "{observed:#?}");
+            }
+            for plan in [start, plan::stop(&cluster, &observed), plan::stop_nodes(&observed, &nodes, &[])] {
+                for node in &silent {
+                    let ending = format!("/{node}");
+                    assert!(!plan.steps.iter().any(|step| step.name.ends_with(&ending)), "{node}: {plan:#?}");
+                }
+            }
+        }
+    }
 }
 
 fn assert_orderly(plan: &Plan) {
