@@ -25,7 +25,7 @@ impl Default for FakeHost {
     fn default() -> Self {
         let calls = Calls::default();
         let driver = Arc::new(FakeDriver::new(&calls));
-        let computer = Arc::new(FakeComputer::new("local", &calls, &[driver.clone()]));
+        let computer = Arc::new(FakeComputer::new("local", &calls, std::slice::from_ref(&driver)));
         Self {
             hosts: vec![computer.clone()],
             computer,
