@@ -1,9 +1,10 @@
-//! What makes a finished thing appear at once or not at all, also through a power cut.
+//! Writes and removes files so that a crash or a power cut leaves no partial result.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use flotilla_files::AtomicFile;
 use flotilla_linux::disk;
 
 use crate::error::{At, Result};
@@ -14,13 +15,11 @@ pub(crate) fn sync_file_system(path: &Path) -> Result<()> {
     rustix::fs::syncfs(&directory).map_err(io::Error::from).at("sync", path)
 }
 
-/// Writes a file that is either the old or the new one, never a part of it. Until then it is in `workshop`, a directory
-/// on the same file system, under a name that begins with `prefix`.
+/// Replaces a file atomically. Until then it is in `workshop`, a directory on the same file system, under a name that
+/// begins with `prefix`.
 pub(crate) fn write(path: &Path, bytes: &[u8], workshop: &Path, prefix: &str) -> Result<()> {
-    let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(workshop).at("write", path)?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).at("write", path)?;
-    file.persist(path).map_err(|error| error.error).at("write", path)?;
-    Ok(())
+    let file = AtomicFile::within(workshop, prefix, path).at("write", path)?;
+    file.file().write_all(bytes).and_then(|()| file.finish()).at("write", path)
 }
 
 /// Removes the directories and files in `directory` whose names begin with `prefix`: what a killed run left.

@@ -186,7 +186,7 @@ pub enum BootstrapError {
         /// What kubectl says of its manifest.
         source: GuestError,
     },
-    #[error("the kubelet of node {node} ends again and again")]
+    #[error("the kubelet on node {node} keeps crashing")]
     Crashing {
         node: String,
         /// Its last words.

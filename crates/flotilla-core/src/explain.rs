@@ -87,7 +87,7 @@ pub const AS_ROOT: &str = "sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFI
 
 /// The hint for a command that needs root.
 pub fn run_as_root(command: &str) -> String {
-    format!("run it as root with your own settings: `{AS_ROOT} {command}`")
+    format!("run it as root and keep your environment: `{AS_ROOT} {command}`")
 }
 
 /// Commands that are about no cluster.

@@ -75,7 +75,7 @@ pub enum GuestError {
     Start { node: String, argv: String, source: std::io::Error },
     #[error("cannot {action} {path} in node {node}")]
     File { node: String, action: &'static str, path: String, source: std::io::Error },
-    #[error("node {node} is frozen: {what} was not tried")]
+    #[error("node {node} is frozen: did not try {what}")]
     Frozen { node: String, what: String },
     #[error("node {node} does not answer: {what} took longer than {} s", limit.as_secs())]
     TimedOut { node: String, what: String, limit: Duration },

@@ -1,4 +1,4 @@
-//! Doing a plan: observe, plan, apply.
+//! Converges a cluster: observe, plan, apply.
 
 mod remove;
 mod restart;
@@ -80,7 +80,7 @@ const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes
      network, and are not waited for";
 
 impl Engine<'_> {
-    /// Looks at what is there. Never waits long, changes nothing.
+    /// Observes the cluster. Never waits long, changes nothing.
     pub async fn observe(&self, cluster: &Cluster) -> Result<Observed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         self.observe_with(cluster, &machines).await
@@ -133,10 +133,10 @@ impl Engine<'_> {
                 seen.paused.insert(node.spec.name);
             }
         }
-        // Each control plane has credentials of its own, and those of any are good.
+        // Each control plane has its own credentials; those of any of them work.
         for machine in control_planes().filter_map(|node| on(&node)) {
             let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };
-            // One that cannot be read is published to again, and why that fails is reported then.
+            // A kubeconfig that cannot be read is written again, which reports the reason.
             seen.published =
                 write_kubeconfig::if_readable(self.kubeconfig.has(cluster.name(), &access))?.unwrap_or(false);
             if seen.published {
@@ -148,7 +148,7 @@ impl Engine<'_> {
             seen.members = self.members(cluster, machines).await;
         }
         if let Some(members) = &seen.members {
-            // One that etcd does not know any more has to join anew, whatever its machine says.
+            // A control plane that is no longer a member of etcd has to join again, whatever its disk says.
             let is_gone = |node: &Node| !members.iter().any(|member| member.is_of(node));
             let gone: Vec<_> = control_planes().filter(is_gone).map(|node| node.spec.name).collect();
             joined.retain(|name| !gone.contains(name));
@@ -158,7 +158,8 @@ impl Engine<'_> {
             && answers
             && let Some(listed) = self.bootstrapper.listed(cluster, machine.as_ref()).await
         {
-            // One that somebody took off the list has to register again. Completing the cluster sees to the first.
+            // A node whose Node object was deleted has to register again. Completing the cluster does that for the
+            // first one.
             joined.retain(|name| name == first || listed.contains(name.as_ref()));
         }
         Ok(Observed { joined, ..seen })
@@ -169,7 +170,7 @@ impl Engine<'_> {
         Nodes::of(self.fleet)
     }
 
-    /// The members of etcd, as the control planes that are on know them: see [`quorum::ask`].
+    /// The members of etcd according to the control planes that are on: see [`quorum::ask`].
     pub async fn members(
         &self,
         cluster: &Cluster,
@@ -178,7 +179,7 @@ impl Engine<'_> {
         let mut vias = Vec::new();
         for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
             let is_on = machine.state().power == Power::On;
-            // One whose disk cannot be read cannot be asked either; the others know of it.
+            // A control plane whose disk cannot be read cannot be asked either; the others know about it.
             if is_on && self.bootstrapper.has_joined(machine.as_ref()).await.unwrap_or(false) {
                 vias.push(self.bootstrapper.members(cluster, machine.as_ref()));
             }
@@ -186,7 +187,7 @@ impl Engine<'_> {
         quorum::ask(vias, |members| Quorum::of(members)).await.ok()
     }
 
-    /// The plan that `start` would do.
+    /// The plan that `start` would apply.
     pub async fn plan_start(
         &self,
         cluster: &Cluster,
@@ -197,7 +198,7 @@ impl Engine<'_> {
         Ok(plan::start(cluster, &observed, wait))
     }
 
-    /// Makes everything run. Says whether anything had to be done.
+    /// Starts everything. Returns whether anything changed.
     pub async fn start(&self, cluster: &Cluster, wait: &Wait) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
@@ -232,7 +233,7 @@ impl Engine<'_> {
         Ok(Changed::Yes)
     }
 
-    /// Whether what a plan would only wait for holds already. Then there is nothing to tell of.
+    /// Whether the conditions that the plan only waits for already hold. Then there is nothing to report.
     async fn holds(&self, plan: &Plan, work: &Work<'_>) -> bool {
         let at_once = work.within(Duration::ZERO);
         for step in &plan.steps {
@@ -243,10 +244,10 @@ impl Engine<'_> {
         true
     }
 
-    /// Ends what a `stop` that was killed has begun: a machine on its way down is of no use to `start`.
+    /// Finishes a `stop` that was killed: `start` cannot use a machine that is shutting down.
     ///
-    /// Not that of a control plane beside others that are to run: it may be a member of etcd still, and has to retire
-    /// before it is turned off.
+    /// Not for a control plane while others should run: it may still be a member of etcd, and has to leave before it
+    /// is powered off.
     pub async fn finish_stop(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let control_plane_runs = cluster.spec.control_planes().any(|node| node.power == WantedPower::Running);
         let may_stop = |node: &&NodeSpec| node.role == Role::Worker || !control_plane_runs;
@@ -261,7 +262,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Turns everything off; `keep_context` leaves the person's kubeconfig alone.
+    /// Powers all nodes off; `keep_context` leaves the user's kubeconfig unchanged.
     pub async fn stop(&self, cluster: &Cluster, keep_context: bool) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let published = !keep_context && self.is_current(cluster.name())?;
@@ -273,7 +274,7 @@ impl Engine<'_> {
         Ok(if plan.changes_something() { Changed::Yes } else { Changed::No })
     }
 
-    /// Empties some nodes before they are turned off. If one of them cannot be emptied, none is closed any longer.
+    /// Drains nodes before they are powered off. If one of them cannot be drained, all are uncordoned.
     pub async fn drain_nodes(
         &self,
         cluster: &Cluster,
@@ -287,8 +288,8 @@ impl Engine<'_> {
         self.or_admit(self.apply(&plan, &work).await, nodes, &work).await
     }
 
-    /// Turns some nodes off for good: control planes among them retire first. With `force` they do not where etcd would
-    /// lose its majority.
+    /// Powers nodes off until they are started again; control planes leave etcd first. With `force` they do not leave
+    /// if etcd would lose quorum.
     pub async fn stop_nodes(
         &self,
         cluster: &Cluster,
@@ -312,8 +313,8 @@ impl Engine<'_> {
         self.publish_anew(&retiring, &work).await?;
         for node in workers.iter().filter(|node| observed.is_on(node)) {
             let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { break };
-            // Nobody has to know of a failure: its silence is noticed anyway, in less than a minute. Who does not hear of one
-            // would not hear of the next either.
+            // A failure is not reported: Kubernetes notices the silent node itself in less than a minute. If one call
+            // fails, the next would fail as well.
             if self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await.is_err() {
                 break;
             }
@@ -321,13 +322,13 @@ impl Engine<'_> {
         Ok(changed)
     }
 
-    /// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
+    /// Sets the labels and taints of nodes to those of their spec, where they differed before.
     pub async fn update_labels(&self, cluster: &Cluster, was: &ClusterSpec) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         self.apply(&plan::update_labels(cluster, was), &Work::on(cluster, machines)).await
     }
 
-    /// After a failure, lets pods come again to nodes that were to be emptied.
+    /// After a failure, uncordons the nodes that were being drained.
     async fn or_admit(
         &self,
         done: Result<Changed, EngineError>,
@@ -340,7 +341,7 @@ impl Engine<'_> {
         let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return done };
         for node in nodes {
             if let Err(error) = self.bootstrapper.uncordon(cluster, node, via.as_ref()).await {
-                let text = format!("{error}: `kubectl uncordon {node}` does, should it be closed");
+                let text = format!("{error}: if the node is still cordoned, run `kubectl uncordon {node}`");
                 self.reporter.report(Event::Warning { text });
             }
         }
@@ -351,7 +352,7 @@ impl Engine<'_> {
         self.reporter.report(Event::Warning { text: text.to_owned() });
     }
 
-    /// Removes everything that belongs to the name. Says whether there was anything.
+    /// Removes everything that belongs to the name. Returns whether anything existed.
     pub async fn delete(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         let authorities = self.authorities(name).await;
         self.apply(&plan::delete(name), &Work::of(name).trusting(authorities)).await
@@ -377,7 +378,7 @@ impl Engine<'_> {
         machines.remove(node).ok_or_else(not_running)
     }
 
-    /// Whether any control plane is on. Only then can one be asked who the others are.
+    /// Whether any control plane is on. Only then can the members be listed.
     pub async fn control_plane_is_on(&self, cluster: &Cluster) -> Result<bool, EngineError> {
         let observed = powers(&self.machines(cluster.name()).await?);
         Ok(cluster.spec.control_planes().any(|node| observed.is_on(&node.name)))
@@ -403,8 +404,9 @@ impl Engine<'_> {
         Ok(machines)
     }
 
-    /// Does the steps, each as soon as those before it are done and its kind has room. A step that fails stops those that
-    /// need it, not the others; the first failure is the error, the others are told. Says whether any had something to do.
+    /// Applies the steps, each as soon as its dependencies are done and its kind has a free slot. A failed step stops
+    /// those that depend on it, not the others; the first failure is the error, the others are reported. Returns
+    /// whether anything changed.
     async fn apply(&self, plan: &Plan, work: &Work<'_>) -> Result<Changed, EngineError> {
         let mut changed = Changed::No;
         if plan.steps.is_empty() {
@@ -441,7 +443,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Only the first failure is the error, but a person has to know of the others, too.
+    /// Only the first failure becomes the error, so the others are reported as warnings.
     fn tell_another(&self, error: &EngineError) {
         if !error.is_interruption() {
             self.reporter.report(Event::Warning { text: format!("also: {error}") });
@@ -475,7 +477,7 @@ impl Engine<'_> {
             Action::Drain(node, how) => {
                 let (cluster, via) = work.via(self.bootstrapper, None).await?;
                 if !work.is_on(node) {
-                    // Who waits for its pods to end would wait for ever: nobody is there to end them.
+                    // Waiting for its pods to terminate would never end: the kubelet that terminates them is off.
                     self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await?;
                 }
                 self.bootstrapper.drain(cluster, node, via.as_ref(), *how).await?;
@@ -550,8 +552,8 @@ impl Engine<'_> {
     }
 }
 
-/// Refuses to found a second, empty cluster beside the members of the first, and to start one whose authority nobody
-/// accepts any more.
+/// Refuses to bootstrap a second, empty cluster next to the members of the first, and to start a cluster whose
+/// certificate authority has expired.
 fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> {
     if let Some((node, authority)) = &observed.expired_authority {
         let (cluster, node) = (cluster.name().clone(), node.clone());

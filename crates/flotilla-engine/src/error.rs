@@ -1,4 +1,4 @@
-//! What can keep a cluster from its spec.
+//! Errors of the engine.
 
 use std::path::{Path, PathBuf};
 

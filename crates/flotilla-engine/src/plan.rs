@@ -38,7 +38,7 @@ pub struct Observed {
     pub expired_authority: Option<(NodeName, Certificate)>,
     /// Those of etcd; none where they could not be asked for, or where there never was but one node.
     pub members: Option<Vec<Member>>,
-    /// The person's kubeconfig has the way to it, and it is the current one.
+    /// The user's kubeconfig has the way to it, and it is the current one.
     pub published: bool,
 }
 
@@ -120,29 +120,29 @@ pub struct PlannedStep {
     pub name: String,
     pub title: String,
     pub action: Action,
-    /// The steps, by their place in the plan, that must have gone well before.
+    /// The steps, by their index in the plan, that must succeed first.
     pub after: Vec<usize>,
     pub expected: Duration,
 }
 
-/// Steps in an order in which they could be done one by one.
+/// Steps in an order in which they can run one after the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<PlannedStep>,
 }
 
 impl Plan {
-    /// Whether anything but waiting is to be done.
+    /// Whether it does anything but wait.
     pub fn changes_something(&self) -> bool {
         self.steps.iter().any(|step| !matches!(step.action, Action::Wait(_)))
     }
 
-    /// How long it would take one step after the other.
+    /// The expected time if steps run one after the other.
     pub fn work(&self) -> Duration {
         self.steps.iter().map(|step| step.expected).sum()
     }
 
-    /// Whether nothing but the person's kubeconfig is to be changed.
+    /// Whether it changes only the user's kubeconfig.
     pub(crate) fn only_publishes(&self) -> bool {
         self.steps.iter().all(|step| matches!(step.action, Action::Wait(_) | Action::WriteKubeconfig))
     }
@@ -154,12 +154,12 @@ impl Plan {
         self.steps.len() - 1
     }
 
-    /// Lets control planes retire one after the other, the first after these steps. Gives their steps.
+    /// Adds steps in which control planes leave etcd one after the other, the first after these steps. Returns them.
     fn retire(&mut self, nodes: &[NodeName], after: &[Option<usize>]) -> BTreeMap<NodeName, usize> {
         let mut retired = BTreeMap::new();
         let mut after = after.to_vec();
         for node in nodes {
-            let title = format!("taking node {node} out of the control plane");
+            let title = format!("removing node {node} from the control plane");
             let step = self.add(Action::LeaveControlPlane(node.clone()), title, &after, 2500);
             retired.insert(node.clone(), step);
             after = vec![Some(step)];
@@ -168,12 +168,12 @@ impl Plan {
     }
 }
 
-/// Makes everything run that is wanted running. `wait` is what must hold in the end.
+/// Starts all nodes that should run. `wait` has the conditions to wait for at the end.
 pub fn start(cluster: &Cluster, observed: &Observed, wait: &BTreeSet<Condition>) -> Plan {
     start_within(Scope { cluster, observed, only: None }, wait)
 }
 
-/// The same for some nodes of a cluster that is not paused: whatever others are, they stay.
+/// The same for some nodes of a cluster that is not paused; others stay unchanged.
 pub fn start_nodes(
     cluster: &Cluster,
     observed: &Observed,
@@ -183,7 +183,7 @@ pub fn start_nodes(
     start_within(Scope { cluster, observed, only: Some(nodes) }, wait)
 }
 
-/// What a start is about.
+/// The scope of a start.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     cluster: &'a Cluster,
@@ -216,10 +216,11 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let name = cluster.name();
     let subnet = cluster.allocations.subnet;
     let network = (!observed.network)
-        .then(|| plan.add(Action::Network, format!("making the network {subnet}"), &[], 50));
-    // Before others boot, which know by themselves: one that fails to boot does not keep anybody from knowing the rest.
+        .then(|| plan.add(Action::Network, format!("creating the network {subnet}"), &[], 50));
+    // Before other nodes boot, which get their routes at boot: a node that fails to boot must not block the routes of
+    // the rest.
     let routes = (!observed.routes).then(|| {
-        let title = "telling the nodes the way to each other".to_owned();
+        let title = "updating routes between nodes".to_owned();
         plan.add(Action::Routes, title, &[network], 30)
     });
     let mut machines = BTreeMap::new();
@@ -231,35 +232,36 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         machines.insert(node.name.clone(), step);
     }
     let first = first_control_plane(scope);
-    // One that is whole may still be cut off: what talks to it needs the network.
+    // An intact machine may still be disconnected: talking to it needs the network.
     let machine = machines.get(first).copied().or(network);
-    // A machine that was off can be frozen no more, and what is in it cannot be seen before it is on.
+    // A machine that was off is not frozen, and its Kubernetes can be observed only when it is on.
     let kubernetes = if observed.is_on(first) { observed.kubernetes } else { KubernetesState::Unreachable };
     let mut ready = vec![machine];
     if kubernetes == KubernetesState::Paused {
-        let title = "waking the control plane".to_owned();
+        let title = "unpausing the control plane".to_owned();
         ready.push(Some(plan.add(Action::Unpause(first.clone()), title, &[machine], 500)));
-        // Whoever froze the control plane froze the others with it.
+        // `pause` freezes the other nodes together with the control plane.
         for node in scope.to_run().filter(|node| node.name != *first && observed.is_on(&node.name)) {
-            let (title, machine) = (format!("waking node {}", node.name), machines.get(&node.name).copied());
+            let (title, machine) =
+                (format!("unpausing node {}", node.name), machines.get(&node.name).copied());
             ready.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
         }
     }
     let renewed = plan.renew(scope, &machines, &ready);
     ready.push(renewed);
-    // What reads the certificates is restarted with them, so the API has to answer again.
+    // Renewing certificates restarts the API server, so it has to answer again.
     let is_due = |node: &NodeSpec| node.role == Role::ControlPlane && observed.due.contains(&node.name);
     let restarts = scope.to_run().any(is_due);
     let kubernetes = if restarts { KubernetesState::Unreachable } else { kubernetes };
     let mut api = None;
     if kubernetes < KubernetesState::Paused {
-        // One that answers but is no member was left by a killed start.
+        // An API server that answers on a node without membership is left from a killed start.
         if kubernetes == KubernetesState::Unreachable || !observed.joined.contains(first) {
             let title = "starting etcd and the API server".to_owned();
             let mut after = vec![machine];
-            // A first member is left alone by the renewal of workers.
+            // Renewing only workers does not affect the first member.
             after.extend(renewed.filter(|_| restarts).map(Some));
-            // Without them etcd may have no majority, and would be waited for in vain.
+            // Without the paused nodes etcd may have no quorum.
             for node in scope.to_run().filter(|node| observed.paused.contains(&node.name)) {
                 let (title, machine) =
                     (format!("unpausing node {}", node.name), machines.get(&node.name).copied());
@@ -267,7 +269,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
             }
             let alone = after.len();
             if observed.initial_members.is_empty() {
-                // All control planes found the cluster together.
+                // All control planes bootstrap the cluster together.
                 let is_other = |node: &&NodeSpec| node.role == Role::ControlPlane && node.name != *first;
                 let others = scope.to_run().filter(is_other);
                 after.extend(others.map(|node| machines.get(&node.name).copied()));
@@ -282,11 +284,11 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let joining: Vec<_> =
         scope.to_run().filter(|node| node.name != *first && !observed.joined.contains(&node.name)).collect();
     ready.push(routes);
-    // Deleted by force while there was no majority to let it go: it only costs votes.
+    // A stale member: its node was deleted by force without quorum. It only counts against quorum.
     let is_known = |member: &Member| cluster.nodes().any(|node| member.is_of(&node));
     let strangers = observed.members.iter().flatten().filter(|member| !member.answers && !is_known(member));
     for stranger in strangers {
-        let title = format!("taking {} out of etcd, which no node has", stranger.name);
+        let title = format!("removing stale etcd member {}", stranger.name);
         let expelled = plan.add(Action::RemoveMember(stranger.clone()), title, &cluster_is_up, 500);
         cluster_is_up.push(Some(expelled));
         ready.push(Some(expelled));
@@ -296,16 +298,17 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         after.push(machines.get(&node.name).copied());
         let mut expected = 2500;
         if node.role == Role::ControlPlane {
-            // The others know that they share the virtual address before there is one more to have it.
+            // The other control planes configure keepalived before one more joins.
             after.push(routes);
             expected = 6000;
         }
         let title = format!("joining node {}", node.name);
         ready.push(Some(plan.add(Action::Join(node.name.clone()), title, &after, expected)));
     }
-    // Whoever starts some nodes of a cluster that answers may work with another one.
+    // Starting some nodes of a running cluster does not change the current context: the user may work with another
+    // cluster.
     let starts_api = only.is_none() || kubernetes == KubernetesState::Unreachable;
-    // With a control plane's certificates the administrator's is another one.
+    // Renewing a control plane's certificates also renews the administrator's.
     if !observed.published && starts_api || restarts {
         let title = format!("adding {name} to your kubeconfig");
         ready.push(Some(plan.add(
@@ -323,9 +326,9 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     plan
 }
 
-/// The control plane that the others join, and that nothing else must have come before: a member that runs, or one that
-/// was a member before, or else the primary one. Where there is a member, nothing else will do, not even if that one is
-/// not to run: there would be two clusters.
+/// The control plane to start first, which the others join: a member that runs, or a former member, or else the
+/// primary. If a member exists, no other node is possible, even if the member should not run: there would be two
+/// clusters.
 fn first_control_plane(scope: Scope<'_>) -> &NodeName {
     let Scope { cluster, observed, .. } = scope;
     let names = || cluster.spec.control_planes().map(|node| &node.name);
@@ -339,8 +342,7 @@ fn first_control_plane(scope: Scope<'_>) -> &NodeName {
     found.or_else(|| names().find(|name| to_run.contains(name))).unwrap_or(&cluster.spec.primary().name)
 }
 
-/// What can hold at all when flotilla has done its part: without a pod network no node is Ready, and cluster DNS has
-/// nowhere to run.
+/// The conditions that flotilla can wait for: without a pod network no node becomes Ready, and CoreDNS cannot run.
 pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Condition> {
     let needs_network = |condition: &Condition| {
         matches!(condition, Condition::NodeReady | Condition::SystemPods | Condition::AppsRunning)
@@ -349,7 +351,7 @@ pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Con
     wait.iter().copied().filter(|condition| has_network || !needs_network(condition)).collect()
 }
 
-/// Gives nodes in the cluster the labels and taints of their spec, where they had others before.
+/// Sets the labels and taints of nodes to those of their spec, where they differed before.
 pub fn update_labels(cluster: &Cluster, was: &ClusterSpec) -> Plan {
     let mut plan = Plan::default();
     for node in &cluster.spec.nodes {
@@ -397,8 +399,8 @@ fn listed(conditions: &BTreeSet<Condition>) -> String {
             Condition::ApiServer => "the API server",
             Condition::NodeReady => "the nodes",
             Condition::DefaultServiceAccount => "the default service account",
-            Condition::SystemPods => "the system's pods",
-            Condition::AppsRunning => "the system's deployments",
+            Condition::SystemPods => "the system pods",
+            Condition::AppsRunning => "the system deployments",
             Condition::Kubelet => "the kubelet",
         })
         .collect();

@@ -1,4 +1,4 @@
-//! How many members of etcd can be spared: arithmetic on what was seen of them.
+//! Quorum of etcd: how many members may fail or leave.
 
 use flotilla_spec::NodeName;
 use futures::StreamExt;
@@ -7,14 +7,14 @@ use futures::stream::FuturesUnordered;
 use flotilla_core::Member;
 use flotilla_core::cluster::Node;
 
-/// The members that have a vote. More than half of them must be up, or nothing can be written.
+/// The voting members. More than half of them must be up, or etcd accepts no writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quorum {
     pub total: usize,
     pub up: usize,
 }
 
-/// More would go than can be spared.
+/// A change that would lose quorum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortfall {
     pub before: Quorum,
@@ -44,9 +44,8 @@ impl Quorum {
     }
 }
 
-/// Asks the members themselves how many are up, all at once: one that does not answer keeps nobody waiting. The first that
-/// sees a majority is believed. One that sees none may be cut off from the others: if all say so, the one that sees most
-/// is believed.
+/// Asks all members in parallel how many are up. The first that sees a quorum is believed. A member that sees none
+/// may be disconnected from the others; if none sees a quorum, the one that sees most members is believed.
 pub async fn ask<T, E, F>(
     vias: impl IntoIterator<Item = F>,
     quorum: impl Fn(&T) -> Quorum,
@@ -71,9 +70,10 @@ where
     best.ok_or(failure)
 }
 
-/// The order in which control planes can leave one after the other, with a majority at every moment.
+/// The order in which control planes can leave one after the other and always keep quorum.
 ///
-/// Each takes its vote with it, so that fewer are needed afterwards. Those that are down go first: they only cost.
+/// Each member that leaves lowers the number that is needed. Members that are down leave first: they only count
+/// against quorum.
 pub fn order_of_leaving(members: &[Member], leaving: &[Node]) -> Result<Vec<NodeName>, Shortfall> {
     let before = Quorum::of(members);
     let member_of = |node: &Node| members.iter().find(|member| member.is_of(node));
@@ -91,7 +91,7 @@ pub fn order_of_leaving(members: &[Member], leaving: &[Node]) -> Result<Vec<Node
     Ok(order.into_iter().map(|node| node.spec.name.clone()).collect())
 }
 
-/// The members once these control planes are up: one that is down has come back, one that is none has joined.
+/// The members after these control planes are started: existing members are up, others have joined.
 pub fn once_up(members: &[Member], coming: &[Node]) -> Vec<Member> {
     let mut members = members.to_vec();
     for node in coming {
@@ -105,8 +105,7 @@ pub fn once_up(members: &[Member], coming: &[Node]) -> Vec<Member> {
     members
 }
 
-/// Whether control planes can go in two groups, first those that are deleted, then those that stop: with a majority at
-/// every moment, from the first to the last.
+/// Whether control planes can first be deleted and then stopped without losing quorum at any moment.
 pub fn can_go(members: &[Member], deleted: &[Node], stopped: &[Node]) -> Result<(), Shortfall> {
     order_of_leaving(members, deleted)?;
     let stays = |member: &&Member| !deleted.iter().any(|node| member.is_of(node));
@@ -116,8 +115,8 @@ pub fn can_go(members: &[Member], deleted: &[Node], stopped: &[Node]) -> Result<
     Ok(())
 }
 
-/// Whether a control plane can be off for a moment, and stay a member. Where there are but one or two nobody can, and
-/// whoever restarts one knows that.
+/// Whether a control plane can restart and stay a member. With one or two members quorum is always lost, so the
+/// restart is allowed.
 pub fn can_pause(members: &[Member], node: &Node) -> Result<(), Shortfall> {
     let before = Quorum::of(members);
     let costs = members.iter().any(|member| member.is_of(node) && votes(member));
@@ -125,8 +124,7 @@ pub fn can_pause(members: &[Member], node: &Node) -> Result<(), Shortfall> {
     if before.total > 2 && left < before.needed() { Err(Shortfall { before, left }) } else { Ok(()) }
 }
 
-/// Whether a control plane can stand still for as long as a person likes, and stay a member. One that is not healthy costs
-/// nothing.
+/// Whether a control plane can be paused indefinitely and stay a member. An unhealthy member can always be paused.
 pub fn can_freeze(members: &[Member], node: &Node) -> Result<(), Shortfall> {
     let before = Quorum::of(members);
     let costs = members.iter().any(|member| member.is_of(node) && votes(member));
@@ -244,7 +242,7 @@ mod tests {
             ("u", &[2], &[1], &[], "fine"),
             // One that was stopped by force, still a member, goes before the next.
             ("uud", &[], &[], &[2, 3], "fine"),
-            // Nobody can join where there is no majority.
+            // No node can join without quorum.
             ("uddd", &[5], &[1], &[], "2 of 5, 1 left"),
         ] {
             assert_eq!(change(states, coming, deleted, stopped), told, "{states} {coming:?} {deleted:?}");
@@ -256,7 +254,7 @@ mod tests {
         let pause = |states: &str, number: u8| can_pause(&members(states), &node(number)).is_ok();
         assert!(pause("uuu", 2) && pause("uud", 3) && pause("uuuud", 1) && pause("uul", 3));
         assert!(!pause("uud", 2) && !pause("udd", 1) && !pause("uuudd", 3));
-        // Of these nobody could ever be restarted.
+        // With one or two members quorum is always lost.
         assert!(pause("u", 1) && pause("uu", 1));
     }
 
@@ -267,7 +265,7 @@ mod tests {
         let vias = [silent(), answer("uuu").boxed()];
         let heard = ask(vias, |members| Quorum::of(members)).await.unwrap();
         assert_eq!(Quorum::of(&heard).up, 3);
-        // One that is cut off sees itself alone, and may be the first to answer.
+        // A disconnected member sees only itself, and may be the first to answer.
         let vias = [answer("udd").boxed(), answer("duu").boxed(), silent()];
         assert_eq!(Quorum::of(&ask(vias, |members| Quorum::of(members)).await.unwrap()).up, 2);
         let vias = [answer("udddd").boxed(), async { Err("down") }.boxed(), answer("duudd").boxed()];

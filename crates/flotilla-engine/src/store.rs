@@ -1,4 +1,4 @@
-//! The state folder's clusters: what cannot be observed.
+//! The clusters in the state directory: everything that cannot be observed.
 //! `clusters/NAME/{state.json,state.json.bak,renewal.json,lock,nodes/}`.
 
 mod locked;
@@ -27,39 +27,39 @@ pub use locked::{Locked, Peeked};
 pub use record::SCHEMA_VERSION;
 
 const STATE: &str = "state.json";
-/// The state before the last change: what a person can put back if the other is damaged.
+/// The state before the last change, to restore if the other one is damaged.
 const BACKUP: &str = "state.json.bak";
-/// Version 1 kept the spec in a file of its own.
+/// Version 1 stored the spec in a separate file.
 const SPEC: &str = "cluster.yaml";
 const NODES: &str = "nodes";
 const RENEWAL: &str = "renewal.json";
 const LOCK: &str = "lock";
 
-/// Where clusters are kept. Written through a temporary file and a rename; reading never waits.
+/// The stored clusters. Written atomically through a temporary file and a rename; reading never waits.
 #[derive(Debug, Clone)]
 pub struct ClusterStore {
     folder: PathBuf,
 }
 
-/// The last time that etcd began anew with one member. What is seen of it later could be a cluster that was always so
-/// small.
+/// The last `recover` or snapshot restore. It is stored because it cannot be observed: a cluster with one member may
+/// always have been that small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Renewal {
     /// Where.
     pub node: NodeName,
-    /// What its data was known by before: if it still is, nothing has begun.
+    /// Identifies the old data: if it is still in place, the recovery has not started.
     pub data: String,
-    /// Else the command was killed.
+    /// False if the command was killed.
     pub finished: bool,
 }
 
-/// The address ranges that the clusters here were given.
+/// The address ranges of the clusters in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges {
     /// Each with its user.
     pub taken: Vec<(Ipv4Net, String)>,
-    /// Clusters whose state is damaged so far that their ranges cannot be found in it.
+    /// Clusters whose state is so damaged that their ranges are unknown.
     pub unknown: Vec<ClusterName>,
 }
 
@@ -72,22 +72,22 @@ pub enum WhenBusy {
 }
 
 impl ClusterStore {
-    /// The clusters of a state folder. Nothing is made until one is saved.
+    /// The clusters of a state directory. Creates nothing until one is saved.
     pub fn new(home: &Path) -> Self {
         Self { folder: home.join("clusters") }
     }
 
-    /// A cluster's own folder.
+    /// The directory of a cluster.
     pub fn folder(&self, name: &ClusterName) -> PathBuf {
         self.folder.join(name.as_ref())
     }
 
-    /// When a cluster was made; none where the file system does not tell.
+    /// When a cluster was created; none if the file system does not record it.
     pub fn created(&self, name: &ClusterName) -> Option<SystemTime> {
         fs::metadata(self.folder(name)).and_then(|folder| folder.created()).ok()
     }
 
-    /// The names that have a folder, whole or damaged.
+    /// The names of all clusters, intact or damaged.
     pub fn names(&self) -> Result<Vec<ClusterName>, EngineError> {
         let items = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,8 +99,8 @@ impl ClusterStore {
         Ok(names)
     }
 
-    /// A cluster as it was saved; none if it never was. A state of a newer flotilla is [`EngineError::Newer`], one that
-    /// cannot be understood, or is missing beside nodes that have data, [`EngineError::Damaged`].
+    /// Reads a cluster; none if it was never saved. The state of a newer flotilla is [`EngineError::Newer`]; invalid
+    /// state, or missing state of nodes with data, is [`EngineError::Damaged`].
     pub fn load(&self, name: &ClusterName) -> Result<Option<Cluster>, EngineError> {
         self.parse(name, &self.revision(name)?)
     }
@@ -139,17 +139,18 @@ impl ClusterStore {
         if let Some(why) = damage {
             return Err(self.unreadable(name, STATE, Unreadable::Damaged(why.into())));
         }
-        // Version 1 wrote two files: cut off between them, a node may have no number. Where none is left it stays so.
+        // Version 1 wrote two files: if it was killed between them, a node may have no allocation. If none is free,
+        // it stays so.
         let _ = cluster.allocate();
         Ok(Some(cluster))
     }
 
-    /// A cluster of which a file is missing was never saved, unless it has nodes.
+    /// A missing file means that the cluster was never saved, unless it has nodes.
     fn missing(&self, name: &ClusterName, file: &str) -> Result<Option<Cluster>, EngineError> {
         let nodes = self.folder(name).join(NODES);
         match fs::read_dir(nodes).ok().and_then(|mut nodes| nodes.next()) {
             None => Ok(None),
-            Some(_) => Err(self.unreadable(name, file, Unreadable::Damaged("it is missing".into()))),
+            Some(_) => Err(self.unreadable(name, file, Unreadable::Damaged("the file is missing".into()))),
         }
     }
 
@@ -167,14 +168,14 @@ impl ClusterStore {
         }
     }
 
-    /// The last renewal of a cluster's etcd; none if there never was one.
+    /// The last recovery of a cluster's etcd; none if there was none.
     pub fn renewal(&self, name: &ClusterName) -> Result<Option<Renewal>, EngineError> {
         let text = self.read(name, RENEWAL)?;
         let read = text.map(|text| record::parse(&text)).transpose();
         read.map_err(|unreadable| self.unreadable(name, RENEWAL, unreadable))
     }
 
-    /// Forgets a renewal that has changed nothing.
+    /// Removes a recovery that changed nothing.
     pub fn remove_renewal(&self, name: &ClusterName) -> Result<(), EngineError> {
         let path = self.folder(name).join(RENEWAL);
         match fs::remove_file(&path) {
@@ -189,14 +190,13 @@ impl ClusterStore {
             .map_err(|source| self.io("write", &path, source))
     }
 
-    /// The other clusters here. One that cannot be read is left out.
+    /// The other clusters, without those that cannot be read.
     pub fn others(&self, except: &ClusterName) -> Result<Vec<Cluster>, EngineError> {
         let others = self.names()?.into_iter().filter(|name| name != except);
         Ok(others.filter_map(|name| self.load(&name).ok().flatten()).collect())
     }
 
-    /// The ranges that were handed out to the clusters here. Of a cluster whose state cannot be read they are looked for in
-    /// what is left of its files.
+    /// The ranges of all clusters. If a state cannot be read, the ranges are extracted from its damaged text.
     pub fn ranges(&self, except: &ClusterName) -> Result<Ranges, EngineError> {
         let mut ranges = Ranges::default();
         for name in self.names()?.into_iter().filter(|name| name != except) {
@@ -222,10 +222,10 @@ impl ClusterStore {
         record::salvage(&String::from_utf8_lossy(&texts.join(&b'\n')))
     }
 
-    /// Keeps other commands from handing out ranges, for as long as what it gives is held.
+    /// Prevents other commands from allocating ranges while the returned lock is held.
     pub fn allocation_lock(&self) -> Result<fs::File, EngineError> {
         let opened = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        // The folder itself is what is locked: a file for that would be left behind.
+        // Locks the directory itself: a lock file would be left behind.
         let locked = opened.and_then(|()| fs::File::open(&self.folder)).and_then(|folder| {
             folder.lock()?;
             Ok(folder)
@@ -244,13 +244,13 @@ impl ClusterStore {
         EngineError::NoCluster { name: name.clone(), others }
     }
 
-    /// One file and one rename: whatever cuts it off, the cluster is the old one or the new one.
+    /// One file and one rename: a crash leaves the old or the new cluster, never a mixture.
     pub fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let folder = self.make_folder(cluster.name())?;
         let (path, text) = (folder.join(STATE), record::write(cluster));
         let before = fs::read(&path).ok().filter(|before| *before != text.as_bytes());
         if let Some(before) = before {
-            // The first version kept the spec in a file that goes now: a backup has to be whole by itself.
+            // Version 1 stored the spec in a file that is deleted now, so the backup must be complete without it.
             let known = self.load(cluster.name()).ok().flatten();
             let before = known.map_or(before, |known| record::write(&known).into_bytes());
             let backup = folder.join(BACKUP);
@@ -264,8 +264,8 @@ impl ClusterStore {
         }
     }
 
-    /// Removes the cluster's folder, its lock last: as long as that is there, nobody else comes in, and who waits for
-    /// it finds that it is gone. Says whether anything but the lock was there.
+    /// Removes the cluster's directory, the lock last: while it exists, no other command enters, and a waiting
+    /// command finds the cluster deleted. Returns whether anything but the lock existed.
     pub fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         let folder = self.folder(name);
         let mut was_there = false;
@@ -280,19 +280,19 @@ impl ClusterStore {
         }
         let lock = folder.join(LOCK);
         match fs::remove_file(&lock).and_then(|()| fs::remove_dir(&folder)) {
-            // The next one was quick: by now it has a lock there, and the folder is its own.
+            // Another command has already created a lock here: the directory is in use again.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_dir(&folder)),
             removed => removed.map_err(|source| self.io("remove", &lock, source))?,
         }
-        // Only if it was the last one, and nothing else was ever kept here.
+        // Only if it is empty now.
         for folder in self.folder.ancestors().take(2) {
             let _ = fs::remove_dir(folder);
         }
         Ok(if was_there { Changed::Yes } else { Changed::No })
     }
 
-    /// Takes the right to change the cluster, from whoever has it when they give it back.
+    /// Locks the cluster for changes, after the current holder has released it.
     pub fn lock(
         &self,
         name: &ClusterName,
@@ -309,7 +309,7 @@ impl ClusterStore {
             WhenBusy::Fail => FileLock::try_acquire(&path()?, &holder)?
                 .map_err(|holder| EngineError::Busy { cluster: name.clone(), holder })?,
         };
-        // Its last holder may have deleted the cluster, folder and all.
+        // The last holder may have deleted the cluster with its directory.
         self.make_folder(name)?;
         Ok(Locked { store: self.clone(), name: name.clone(), lock })
     }

@@ -1,8 +1,8 @@
-//! Files of the host that survive crashes: written whole or not at all ([`write_whole`]), changed by one process at a time
+//! Files of the host that survive crashes: written completely or not at all ([`AtomicFile`]), changed by one process at a time
 //! ([`FileLock`]).
 
 mod lock;
 mod whole;
 
 pub use lock::{FileLock, Holder, LockError};
-pub use whole::write_whole;
+pub use whole::{AtomicFile, directory_of, write_whole};

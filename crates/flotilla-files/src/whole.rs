@@ -1,19 +1,54 @@
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What the name of a file begins with that is not written to its end. The next run that holds the lock removes it.
+use tempfile::NamedTempFile;
+
+/// Prefix of unfinished files. The next run that holds the lock removes those of killed runs.
 const UNFINISHED: &str = ".unfinished-";
 
-/// Replaces a file: whatever cuts this off, also a power cut, it has the old content or the new one. Only its owner can
-/// read a new file.
+/// A file that is being written, and appears complete or not at all, even after a power cut. Removed on drop unless it was
+/// finished. Only its owner can read it, unless the permissions are changed before it is finished.
+#[derive(Debug)]
+pub struct AtomicFile {
+    unfinished: NamedTempFile,
+    target: PathBuf,
+}
+
+impl AtomicFile {
+    /// Will replace `target`. `unfinished` must be on the same file system.
+    pub fn new(unfinished: NamedTempFile, target: &Path) -> Self {
+        Self { unfinished, target: target.to_owned() }
+    }
+
+    /// Will replace `target`. Until then it is in `directory`, on the same file system, under a name with this prefix.
+    pub fn within(directory: &Path, prefix: &str, target: &Path) -> io::Result<Self> {
+        tempfile::Builder::new().prefix(prefix).tempfile_in(directory).map(|file| Self::new(file, target))
+    }
+
+    /// To write to, and to change its owner or permissions.
+    pub fn file(&self) -> &File {
+        self.unfinished.as_file()
+    }
+
+    /// Waits until its content is on the disk, then replaces the target.
+    pub fn finish(self) -> io::Result<()> {
+        self.file().sync_all()?;
+        self.unfinished.persist(&self.target)?;
+        File::open(directory_of(&self.target))?.sync_all()
+    }
+}
+
+/// Replaces a file: after a crash or a power cut it has the old content or the new one. Only its owner can read a new file.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(directory)?.sync_all()
+    let file = AtomicFile::within(directory_of(path), UNFINISHED, path)?;
+    file.file().write_all(bytes)?;
+    file.finish()
+}
+
+/// The directory of a file. A bare name is in the working directory.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -40,5 +75,18 @@ mod tests {
         assert!(write_whole(&path, b"text").is_err());
         assert!(path.is_dir());
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_unfinished_file_is_removed_and_leaves_the_old_one() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (home.path().join("state"), home.path().join("work"));
+        fs::create_dir(&elsewhere).unwrap();
+        write_whole(&path, b"old").unwrap();
+        let file = AtomicFile::within(&elsewhere, "new-", &path).unwrap();
+        file.file().write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

@@ -137,7 +137,7 @@ where
     }
 }
 
-/// Asks again as long as the error is one that passes, for as long as a [`MOVE`] may take. What is asked must bear to be
+/// Asks again as long as the error is one that passes, for as long as a [`MOVE`] may take. What is asked must tolerate to be
 /// done twice: an answer may be lost.
 pub(crate) async fn insist<T, F>(
     action: impl Into<String>,

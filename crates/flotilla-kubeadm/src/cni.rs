@@ -1,4 +1,4 @@
-//! A pod network that a person chose instead of flotilla's: its manifest.
+//! A pod network that a user chose instead of flotilla's: its manifest.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::api::{self, SYSTEM, exists, insist};
 use crate::patience::{Cancelled, Patience};
 use crate::phase::run;
 
-/// Made last: if it is there, all of the manifest was applied. What a person has since changed stays changed.
+/// Made last: if it is there, all of the manifest was applied. What a user has since changed stays changed.
 const APPLIED: &str = "flotilla-cni";
 
 /// A manifest may have objects of kinds that it defines itself, and those take a moment.
@@ -39,7 +39,7 @@ pub(crate) async fn install(
     let cni = cluster.spec.network.cni.to_string();
     let map = json!({"metadata": {"name": APPLIED}, "data": {"cni": cni}});
     let maps = Api::<ConfigMap>::namespaced(client.clone(), SYSTEM);
-    let action = "note that the pod network was installed";
+    let action = "record that the pod network is installed";
     insist(action, cancelled, || api::create(&maps, map.clone())).await
 }
 

@@ -46,7 +46,7 @@ struct Completion<'a> {
     cancelled: &'a Cancelled,
 }
 
-/// Does what is missing, all of it side by side, and nothing else.
+/// Does what is missing, all of it in parallel, and nothing else.
 ///
 /// A piece that fails does not end the others: their processes would be left behind in the node.
 pub(crate) async fn complete(
@@ -80,7 +80,7 @@ pub(crate) async fn complete(
 
 impl Completion<'_> {
     async fn settings(&self) -> Result<(), BootstrapError> {
-        // Only what is missing: a person may have changed the other.
+        // Only what is missing: a user may have changed the other.
         let (kubeadm, kubelet) =
             (self.missing.has(Part::KubeadmSettings), self.missing.has(Part::KubeletSettings));
         let settings = match (kubeadm, kubelet) {
@@ -112,7 +112,7 @@ impl Completion<'_> {
             phase::coredns(self.machine, self.credentials.path).await?;
         }
         if self.missing.has(Part::HostNames) {
-            let action = "tell the cluster's DNS the host's names";
+            let action = "add the host's names to the cluster's DNS";
             insist(action, self.cancelled, || self.put_host_names()).await?;
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Completion<'_> {
         }));
         let name = self.node.spec.name.to_string();
         let nodes = Api::<KubeNode>::all(self.client.clone());
-        let (action, how) = (format!("give node {name} its pod range {range}"), PatchParams::default());
+        let (action, how) = (format!("set the pod range {range} of node {name}"), PatchParams::default());
         insist(action, self.cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
     }
 
@@ -256,7 +256,7 @@ impl Completion<'_> {
         loop {
             let seen = match api::serves(&client).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => format!("the namespace {SYSTEM} is not there"),
+                Ok(false) => format!("the namespace {SYSTEM} does not exist"),
                 Err(error) => one_line(&error),
             };
             patience.pause(POLL, &[seen]).await?;

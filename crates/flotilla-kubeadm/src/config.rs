@@ -1,6 +1,6 @@
-//! What kubeadm is told: `/etc/flotilla/kubeadm.yaml` and the patches beside it.
+//! What kubeadm is reported: `/etc/flotilla/kubeadm.yaml` and the patches beside it.
 //!
-//! Pure. The values of a person's flags are serialised, never pasted into text.
+//! Pure. The values of a user's flags are serialised, never pasted into text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String
         let endpoint = json!({"advertiseAddress": node.address, "bindPort": API_PORT});
         configuration["controlPlane"] = json!({"localAPIEndpoint": endpoint});
     }
-    // kubeadm refuses a folder that is not there.
+    // kubeadm refuses a directory that does not exist.
     if is_control_plane || !join_patches(&node.spec).is_empty() {
         configuration["patches"] = json!({"directory": PATCHES});
     }

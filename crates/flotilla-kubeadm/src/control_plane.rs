@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! clear ─▶ keys, settings, kubelet's certificate ─▶ prepare ─▶ etcd ─▶ labels, API server's first answer
-//!                                                    side by side │ one by one │ side by side
+//!                                                    in parallel │ one by one │ in parallel
 //! ```
 //!
-//! The kubelet is given its certificate, because it would ask its own API server for one, which is not there yet. etcd
+//! The kubelet is given its certificate, because it would ask its own API server for one, which does not exist yet. etcd
 //! takes in one member at a time; the rest of several joins may happen at once.
 
 use flotilla_core::cluster::{Cluster, Node};
@@ -29,7 +29,7 @@ use crate::stopped;
 use crate::token::Token;
 
 /// What all control planes of a cluster have in common, and workers never get. The administrator's file is among it: the
-/// person's clients have its certificate, wherever they were given it.
+/// user's clients have its certificate, wherever they were given it.
 pub(crate) const SHARED: [&str; 9] = [
     "pki/ca.crt",
     "pki/ca.key",

@@ -16,15 +16,15 @@ pub(crate) const ALONE: i32 = 1;
 /// kubeadm's own count. Its pods keep away from each other's nodes.
 const SEVERAL: i32 = 2;
 
-/// Adds a pod where there is one. Any other count is a person's, and nobody waits for the pod.
+/// Adds a pod where there is one. Any other count is a user's, and nobody waits for the pod.
 pub(crate) async fn ensure_several(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), SYSTEM);
-    insist("let a second pod answer for the cluster's DNS", cancelled, || async {
+    insist("scale CoreDNS to two replicas", cancelled, || async {
         let Some(found) = deployments.get_opt(NAME).await? else { return Ok(()) };
         if found.spec.as_ref().and_then(|spec| spec.replicas) != Some(ALONE) {
             return Ok(());
         }
-        // Of this very version: a person may choose a count at the same moment.
+        // Of this very version: a user may choose a count at the same moment.
         let version = found.resource_version();
         let patch =
             Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": SEVERAL}}));

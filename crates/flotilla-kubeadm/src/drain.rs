@@ -17,7 +17,7 @@ use crate::stopped;
 /// A budget may change, and a pod takes its time to end.
 const POLL: Duration = Duration::from_millis(300);
 
-/// Tells a node that was emptied by us, to be stopped, from one that a person has cordoned.
+/// Tells a node that was emptied by us, to be stopped, from one that a user has cordoned.
 const MARK: &str = "flotilla.dev/drained";
 
 /// Lets no new pods come and waits until the old ones are gone. A node that the API does not know is empty.
@@ -32,7 +32,7 @@ pub(crate) async fn drain(
     drain_by(&client, name, how, cancelled).await
 }
 
-/// What keeps a pod is told in the end, whatever it was: it may pass, and with `force` does not count any more.
+/// What keeps a pod is reported in the end, whatever it was: it may pass, and with `force` does not count any more.
 async fn drain_by(
     client: &Client,
     name: &str,
@@ -65,7 +65,7 @@ async fn drain_by(
     }
 }
 
-/// Gives the node, if there is such a one. One that a person has closed is not ours to open later: it gets no mark.
+/// Gives the node, if there is such a one. One that a user has closed is not ours to open later: it gets no mark.
 async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, kube::Error> {
     let nodes = Api::<KubeNode>::all(client.clone());
     let Some(node) = nodes.get_opt(name).await? else { return Ok(None) };
@@ -101,7 +101,7 @@ pub(crate) async fn uncordon(
     name: &str,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    insist(format!("let pods come to node {name} again"), cancelled, || async {
+    insist(format!("uncordon node {name}"), cancelled, || async {
         match Api::<KubeNode>::all(client.clone()).get_opt(name).await?.filter(was_drained) {
             Some(node) => open(client, &node).await.map(drop),
             None => Ok(()),
@@ -174,7 +174,7 @@ async fn evict(client: &Client, pod: &Pod) -> Result<String, kube::Error> {
         Ok(_) => Ok(format!("pod {namespace}/{name} is ending")),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(format!("pod {namespace}/{name} is gone")),
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            Ok(format!("pod {namespace}/{name} is another by now"))
+            Ok(format!("pod {namespace}/{name} was replaced"))
         }
         // Too many requests: that is how a budget says no. Two budgets for one pod are an error of the server's.
         Err(kube::Error::Api(status)) => Ok(format!("pod {namespace}/{name} stays: {}", status.message)),
@@ -195,7 +195,7 @@ async fn delete(client: &Client, pods: &[Pod], cancelled: &Cancelled) -> Result<
             (Api::<Pod>::namespaced(client.clone(), &namespace), this_very(pod).grace_period(0));
         insist(format!("delete pod {namespace}/{name}"), cancelled, || async {
             match api::delete(&api, &name, &at_once).await {
-                // It is another by now.
+                // It was replaced.
                 Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
                 deleted => deleted,
             }

@@ -92,7 +92,7 @@ pub(crate) async fn members(via: &dyn Machine) -> Result<Vec<Member>, BootstrapE
     Ok(status(via).await?.into_iter().map(|status| status.member).collect())
 }
 
-/// Whether a node's etcd is one of the members, which is for all of them to say: one that is none is made anew.
+/// Whether a node's etcd is one of the members, which is for all of them to say: one that is none is made again.
 pub(crate) async fn has_member(
     via: &dyn Machine,
     node: &Node,
@@ -144,7 +144,7 @@ async fn remove(
         match tell(via, Ipv4Addr::LOCALHOST, &remove).await {
             Ok(_) => {}
             Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
-            Err(error) => return Err(in_node("take a member out of etcd", via)(error)),
+            Err(error) => return Err(in_node("remove a member from etcd", via)(error)),
         }
     }
 }
@@ -159,7 +159,7 @@ pub(crate) async fn wait_until_healthy(
         match tell(via, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
             Ok(_) => return Ok(()),
             Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
-            Err(error) => return Err(in_node("ask etcd for its health", via)(error)),
+            Err(error) => return Err(in_node("check the health of etcd", via)(error)),
         }
     }
 }
@@ -289,7 +289,7 @@ struct Status {
 /// What etcd's tools say that we cannot read.
 #[derive(Debug, thiserror::Error)]
 enum AnswerError {
-    #[error("it is not the JSON that etcd's tools write")]
+    #[error("it is not the JSON of etcd's tools")]
     Malformed(#[from] serde_json::Error),
     #[error("member {id:x} has no address")]
     NoAddress { id: u64 },

@@ -1,6 +1,6 @@
 //! Where things are in a node.
 
-/// What kubeadm is told, and the folder of its patches.
+/// What kubeadm is reported, and the directory of its patches.
 pub(crate) const CONFIG: &str = "/etc/flotilla/kubeadm.yaml";
 /// The same for the join of a control plane, beside what it would be told as the first.
 pub(crate) const JOIN_CONFIG: &str = "/etc/flotilla/kubeadm-join.yaml";

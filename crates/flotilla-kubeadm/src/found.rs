@@ -68,7 +68,7 @@ pub(crate) async fn found(
     begun.into_iter().collect()
 }
 
-/// Writes down what kubeadm is told, in a machine with nothing of an earlier try in it.
+/// Writes down what kubeadm is reported, in a machine with nothing of an earlier try in it.
 async fn prepare(
     cluster: &Cluster,
     node: &Node,
@@ -113,7 +113,7 @@ pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapErr
         if marks::has(other.as_ref(), FOUNDING).await? {
             marks::put(other.as_ref(), FOUNDED).await?;
             let end = Cmd::new(["rm", "-f", FOUNDING]);
-            run(other.as_ref(), "end the founding", end).await?;
+            run(other.as_ref(), "finish the bootstrap", end).await?;
         }
         Ok(())
     });
@@ -145,7 +145,7 @@ pub(crate) async fn finish(
 /// Takes away what says that the machine is founding, once another mark says what it is.
 pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDED, FOUNDING_CONFIG]);
-    run(machine, "end the founding", end).await.map(drop)
+    run(machine, "finish the bootstrap", end).await.map(drop)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const CLEAR: &str = "\
 if [ -e /var/lib/etcd/member ]; then echo kept; exit; fi
 systemctl stop kubelet && rm -rf /etc/kubernetes/pki /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml";
 
-/// Brings up etcd and the API server, whatever of them is there already.
+/// Brings up etcd and the API server, whatever of them already exists.
 pub(crate) async fn start_api(
     cluster: &Cluster,
     node: &Node,
@@ -83,12 +83,12 @@ async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<
     found::keep(others).await
 }
 
-/// What makes a cluster must not be run beside one that is there.
+/// What makes a cluster must not be run beside one that exists.
 async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     for other in others {
         if marks::membership(other.as_ref()).await? != Membership::None {
-            let action = format!("make a control plane of node {}", node.spec.name);
-            let source = format!("node {} is a member of the cluster already", other.name());
+            let action = format!("create a control plane on node {}", node.spec.name);
+            let source = format!("node {} is already a member of the cluster", other.name());
             return Err(BootstrapError::Api { action, source: source.into() });
         }
     }
@@ -112,7 +112,7 @@ pub(crate) async fn restart(
 /// to answer. It does not take the address from another that has it.
 pub(crate) async fn claim_virtual_ip(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let coming = machine.guest().write(API_IS_COMING, 0o644, b"").await;
-    coming.map_err(in_node("claim the API's address", machine))
+    coming.map_err(in_node("claim the virtual IP", machine))
 }
 
 /// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
@@ -124,7 +124,7 @@ async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Re
         .await?;
     match phase::init(machine).await {
         Err(BootstrapError::Node { action, node, source: source @ GuestError::Failed { .. } }) => {
-            let cleared = run(machine, "clear away an unfinished start", Cmd::sh(CLEAR)).await?;
+            let cleared = run(machine, "remove an unfinished start", Cmd::sh(CLEAR)).await?;
             if cleared.text() == "kept" {
                 return Err(BootstrapError::Node { action, node, source });
             }
@@ -152,7 +152,7 @@ async fn wait_for_answer(
         deaths.check().await?;
         let answer = match api::serves(client).await {
             Ok(true) => return Ok(()),
-            Ok(false) => "the namespace kube-system is not there yet".to_owned(),
+            Ok(false) => "the namespace kube-system does not exist yet".to_owned(),
             Err(error) => one_line(&error),
         };
         match patience.pause(POLL, &[format!("{}: {answer}", cluster.api_url())]).await {
@@ -271,7 +271,7 @@ mod tests {
         // The first disk is lost, and the next start begins with another machine: no second cluster is made.
         let node = fake::cluster("10.213.0.0/24").primary().unwrap();
         let error = refuse_a_second_cluster(&node, &others).await.unwrap_err();
-        assert_eq!(error.to_string(), "cannot make a control plane of node demo");
+        assert_eq!(error.to_string(), "cannot create a control plane on node demo");
     }
 
     #[tokio::test]

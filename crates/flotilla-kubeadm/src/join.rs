@@ -96,7 +96,7 @@ async fn join_worker(
     if has_credentials.is_some() {
         return Ok(());
     }
-    run(machine, "clear away an unfinished join", Cmd::sh(CLEAR)).await?;
+    run(machine, "remove an unfinished join", Cmd::sh(CLEAR)).await?;
     // Without credentials nobody has registered from here. What the list has is a node that was deleted while the cluster
     // could not be told: kubeadm refuses the name of one that is Ready, and the pod range of a node cannot change.
     forget_by(client, node.spec.name.as_ref(), cancelled).await?;
@@ -172,7 +172,7 @@ pub(crate) async fn put_discovery(
         }}],
     });
     let put = machine.guest().write(DISCOVERY, 0o600, yaml::document(&discovery).as_bytes()).await;
-    put.map_err(in_node("write the way to the cluster", machine))
+    put.map_err(in_node("write the discovery file", machine))
 }
 
 /// Gives the node object what only an administrator may: its pod range, its role, labels of Kubernetes' own.
@@ -207,7 +207,7 @@ async fn finish(
         "spec": {"podCIDR": range, "podCIDRs": [range]},
     }));
     let (action, how) =
-        (format!("give node {name} its labels and its pod range {range}"), PatchParams::default());
+        (format!("set the labels and the pod range {range} of node {name}"), PatchParams::default());
     insist(action, cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
 }
 
@@ -229,7 +229,7 @@ pub(crate) async fn forget_by(
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let (nodes, how) = (Api::<KubeNode>::all(client.clone()), DeleteParams::default());
-    insist(format!("take node {name} off the list"), cancelled, || api::delete(&nodes, name, &how)).await?;
+    insist(format!("delete the Node object {name}"), cancelled, || api::delete(&nodes, name, &how)).await?;
     drain::forget_pods(client, name, cancelled).await
 }
 
@@ -240,17 +240,19 @@ impl Token {
         node: &Node,
         cancelled: &Cancelled,
     ) -> Result<Self, BootstrapError> {
-        let token = Self::random(node.spec.name.as_ref())
-            .map_err(|source| BootstrapError::Api { action: "make a token".into(), source: source.into() })?;
+        let token = Self::random(node.spec.name.as_ref()).map_err(|source| BootstrapError::Api {
+            action: "create a token".into(),
+            source: source.into(),
+        })?;
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
-        insist("make a token", cancelled, || api::create(&secrets, token.secret())).await?;
+        insist("create a token", cancelled, || api::create(&secrets, token.secret())).await?;
         Ok(token)
     }
 
     pub(crate) async fn remove(&self, client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         let (name, how) = (self.secret_name(), DeleteParams::default());
-        insist("remove a token", cancelled, || api::delete(&secrets, &name, &how)).await
+        insist("delete a token", cancelled, || api::delete(&secrets, &name, &how)).await
     }
 
     /// Removes what killed joins of a node have left, before it expires by itself.
@@ -260,7 +262,7 @@ impl Token {
         let left = insist("look for tokens", cancelled, || secrets.list(&of_node)).await?;
         let how = DeleteParams::default();
         for name in left.iter().map(ResourceExt::name_any) {
-            insist("remove a token", cancelled, || api::delete(&secrets, &name, &how)).await?;
+            insist("delete a token", cancelled, || api::delete(&secrets, &name, &how)).await?;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! The person's kubeconfig: our cluster goes in, our cluster comes out, the rest stays as it was.
+//! The user's kubeconfig: our cluster goes in, our cluster comes out, the rest stays as it was.
 //!
-//! The file belongs to the person: it has comments, an order and other people's clusters in it. So it is not parsed
-//! and written anew, but edited as text where its form allows (`edit`); what is to change is decided on the parsed
+//! The file belongs to the user: it has comments, an order and other people's clusters in it. So it is not parsed
+//! and written again, but edited as text where its form allows (`edit`); what is to change is decided on the parsed
 //! content (`change`), and every edit is parsed and compared with that before it is written. Writing is atomic and
 //! under the lock that kubectl takes too.
 //!
-//! Reads no environment: the caller passes the variable and the home folder.
+//! Reads no environment: the caller passes the variable and the home directory.
 
 mod change;
 mod edit;
@@ -46,7 +46,7 @@ pub struct Entry {
     pub ca_pem: Vec<u8>,
     pub client_cert_pem: Vec<u8>,
     pub client_key_pem: Vec<u8>,
-    /// The context's namespace; without one, that which the person chose stays.
+    /// The context's namespace; without one, that which the user chose stays.
     pub namespace: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub enum State {
     Same { current: bool },
     /// Something of that name is there, but it is not (all of) the entry.
     Different,
-    /// Something of that name is there that another cluster's entry is, or a person's own.
+    /// Something of that name is there that another cluster's entry is, or a user's own.
     Taken,
 }
 
@@ -103,11 +103,11 @@ pub enum KubeconfigError {
     NotYaml { path: PathBuf, line: u64, column: u64, reason: String },
     #[error("{} is not a kubeconfig", path.display())]
     NotAKubeconfig { path: PathBuf, source: Malformed },
-    #[error("cannot change {} without damage to what else is in it", path.display())]
+    #[error("cannot change {} without damaging its other content", path.display())]
     NotEditable { path: PathBuf },
     #[error(transparent)]
     Taken(#[from] NameTaken),
-    #[error("cannot make the lock file {}", lock.display())]
+    #[error("cannot create the lock file {}", lock.display())]
     Lock { lock: PathBuf, source: io::Error },
     #[error("another program is changing the kubeconfig; if none is, remove {}", lock.display())]
     Busy { lock: PathBuf },
@@ -121,12 +121,12 @@ pub struct KubeconfigFile {
 }
 
 impl KubeconfigFile {
-    /// Names the file. Every other call reads it anew.
+    /// Names the file. Every other call reads it again.
     pub fn open(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), owner: None }
     }
 
-    /// Gives the file and its folder to this user and group, if they have to be made: the person behind sudo.
+    /// Gives the file and its directory to this user and group, if they have to be made: the user behind sudo.
     #[must_use]
     pub fn owned_by(mut self, owner: Option<(u32, u32)>) -> Self {
         self.owner = owner;
@@ -137,7 +137,7 @@ impl KubeconfigFile {
         &self.path
     }
 
-    /// Compares the file with the entry. A file that is not there is an empty one.
+    /// Compares the file with the entry. A file that does not exist is an empty one.
     pub fn state(&self, entry: &Entry) -> Result<State, KubeconfigError> {
         self.state_of(&self.config()?, entry)
     }
@@ -172,7 +172,7 @@ impl KubeconfigFile {
         &self,
         plan: impl Fn(&Tree) -> Result<Vec<Change>, KubeconfigError>,
     ) -> Result<Changed, KubeconfigError> {
-        // Most calls find all well. They need no right to write, and make no folder for a file that stays absent.
+        // Most calls find all well. They need no right to write, and make no directory for a file that stays absent.
         if plan(&self.config()?)?.is_empty() {
             return Ok(Changed::No);
         }
@@ -181,7 +181,7 @@ impl KubeconfigFile {
             return Err(KubeconfigError::NotAFile { path: self.path.clone() });
         }
         let write = |source| KubeconfigError::Write { path: self.path.clone(), source };
-        save::make_folder_of(&self.path, self.owner).map_err(write)?;
+        save::make_directory_of(&self.path, self.owner).map_err(write)?;
         let _lock = Lock::acquire(&self.path, PATIENCE)?;
         let text = self.text()?;
         let documents = self.parse(&text)?;

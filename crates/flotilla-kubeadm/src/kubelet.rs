@@ -55,7 +55,7 @@ impl<'a> CrashWatch<'a> {
 
 /// Makes the kubelet register its node again, if somebody has deleted it: it does so only when it begins.
 pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    run(machine, "start the kubelet anew", Cmd::new(["systemctl", "restart", "kubelet"])).await.map(drop)
+    run(machine, "restart the kubelet", Cmd::new(["systemctl", "restart", "kubelet"])).await.map(drop)
 }
 
 /// How often the kubelet has died by itself since this machine was booted.
@@ -124,7 +124,7 @@ panic: cannot set feature gate NodeSwap to false, feature is locked to true
         let machine = dying(&[2, 6, 7], log);
         let started = Instant::now();
         let error = CrashWatch::from_now(&machine).await.unwrap().too_many().await;
-        assert_eq!(error.to_string(), "the kubelet of node demo ends again and again");
+        assert_eq!(error.to_string(), "the kubelet on node demo keeps crashing");
         let words = log.lines().take(2);
         assert!(matches!(error, BootstrapError::Crashing { seen, .. } if words.eq(&seen)));
         assert_eq!(started.elapsed(), 2 * LOOK);

@@ -69,7 +69,7 @@ async fn release_if(
 ) -> Result<(), BootstrapError> {
     let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
     for name in LEADERS {
-        insist(format!("take the leadership from a {name} that is gone"), cancelled, || async {
+        insist(format!("release the lease of the stopped {name}"), cancelled, || async {
             match leases.get_opt(name).await? {
                 Some(lease) if is_over(&lease) => match api::delete(&leases, name, &as_seen(&lease)).await {
                     // Renewed or taken over since.

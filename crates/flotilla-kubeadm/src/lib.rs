@@ -1,7 +1,7 @@
 //! Kubernetes out of machines, with the kubeadm that is in each of them.
 //!
 //! ```text
-//! start_api (init)                     complete, side by side                        once the node has registered
+//! start_api (init)                     complete, in parallel                        once the node has registered
 //! certificates, etcd, API server  ─▶   settings │ tokens │ kube-proxy │ CoreDNS  ─▶  controllers │ scheduler │ labels
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! tools, in a control plane that is a member ([`etcd`]). What a killed join or leave has left is cleared away by the next
 //! join.
 //!
-//! [`kubeconfig`] is the other end of it: the person's file that names the cluster.
+//! [`kubeconfig`] is the other end of it: the user's file that names the cluster.
 
 mod api;
 mod certificates;

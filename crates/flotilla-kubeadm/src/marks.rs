@@ -53,7 +53,7 @@ pub(crate) fn unknown(machine: &dyn Machine, why: String) -> BootstrapError {
 }
 
 pub(crate) async fn put(machine: &dyn Machine, mark: &str) -> Result<(), BootstrapError> {
-    machine.guest().write(mark, 0o644, b"").await.map_err(in_node("write down what the node is", machine))
+    machine.guest().write(mark, 0o644, b"").await.map_err(in_node("record the membership", machine))
 }
 
 /// Takes the marks from a machine that is off, as far as its disk can be reached.

@@ -50,8 +50,8 @@ pub(crate) async fn ensure_etcd(
 }
 
 async fn hasten_etcd(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
-    let action = format!("list the etcd of node {node}");
-    let patience = Patience::new(format!("the listing of node {node}'s etcd"), LIMIT, cancelled);
+    let action = format!("create the mirror pod of etcd on node {node}");
+    let patience = Patience::new(format!("the mirror pod of etcd on node {node}"), LIMIT, cancelled);
     // The right one would be refused without the class of its priority.
     while let Err(error) = api::is_done(client, "scheduling/bootstrap-system-priority-classes").await {
         patience.pause(POLL, &[one_line(&error)]).await?;
@@ -94,12 +94,12 @@ fn is_stand_in(pod: &Pod) -> bool {
     pod.annotations().get(HASH).is_some_and(|hash| hash == STAND_IN)
 }
 
-/// Takes the control plane of a node off the list: kubeadm would take it for one that is there.
+/// Takes the control plane of a node off the list: kubeadm would take it for one that exists.
 pub(crate) async fn forget(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let (pods, at_once) = (pods(client), DeleteParams::default().grace_period(0));
     for component in STATIC_PODS {
         let (action, name) =
-            (format!("take {component} of node {node} off the list"), format!("{component}-{node}"));
+            (format!("delete the mirror pod of {component} on node {node}"), format!("{component}-{node}"));
         insist(action, cancelled, || api::delete(&pods, &name, &at_once)).await?;
     }
     Ok(())

@@ -20,7 +20,7 @@ pub(crate) async fn can_have_pods(client: &Client) -> Result<bool, kube::Error> 
     Ok(account && map)
 }
 
-/// Makes both. Fails as long as the namespace itself is not there.
+/// Makes both. Fails as long as the namespace itself does not exist.
 pub(crate) async fn prepare(client: &Client, authority_pem: &str) -> Result<(), kube::Error> {
     let account = json!({"metadata": {"name": SERVICE_ACCOUNT}});
     let map = json!({"metadata": {"name": AUTHORITY}, "data": {"ca.crt": authority_pem}});

@@ -1,4 +1,4 @@
-//! Waiting that ends: with the time limit, or when the person has had enough.
+//! Waiting that ends: with the time limit, or when the user has had enough.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -31,7 +31,7 @@ pub(crate) async fn pause(
     namespaces: Option<&[String]>,
 ) -> Result<usize, BootstrapError> {
     let mark = machine.guest().write(PAUSED, 0o644, b"").await;
-    mark.map_err(in_node("note that the node is paused", machine))?;
+    mark.map_err(in_node("record that the node is paused", machine))?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
     let running = containers(machine, namespaces, Task::Running).await?;
     each(machine, "freeze the containers", "pause", &running).await?;
@@ -50,10 +50,10 @@ pub(crate) async fn unpause(
     namespaces: Option<&[String]>,
 ) -> Result<usize, BootstrapError> {
     let frozen = containers(machine, namespaces, Task::Paused).await?;
-    each(machine, "thaw the containers", "resume", &frozen).await?;
+    each(machine, "unfreeze the containers", "resume", &frozen).await?;
     run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     if namespaces.is_none() || containers(machine, None, Task::Paused).await?.is_empty() {
-        run(machine, "note that the node is not paused", Cmd::new(["rm", "-f", PAUSED])).await?;
+        run(machine, "record that the node is not paused", Cmd::new(["rm", "-f", PAUSED])).await?;
     }
     Ok(frozen.len())
 }

@@ -30,7 +30,7 @@ const AFTER_KUBELET: &str =
 const ALL_BUT_ETCD: &str = "preflight,control-plane-prepare,kubelet-start,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
 const UP_TO_ETCD: &str = "preflight,control-plane-prepare,check-etcd,kubelet-start,etcd-join";
 
-/// Writes what kubeadm is told, with the patches in the folder beside it.
+/// Writes what kubeadm is reported, with the patches in the directory beside it.
 pub(crate) async fn put_configuration(
     machine: &dyn Machine,
     path: &str,
@@ -105,7 +105,7 @@ pub(crate) async fn mark_control_plane(machine: &dyn Machine) -> Result<(), Boot
 
 /// Signs the kubelet's first certificate, in a machine that has the authority's key.
 pub(crate) async fn kubelet_conf(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    init_phase(machine, "make the kubelet's certificate", &["kubeconfig", "kubelet"]).await
+    init_phase(machine, "create the kubelet's certificate", &["kubeconfig", "kubelet"]).await
 }
 
 /// Renews all certificates of a control plane, but for the authorities and the kubelet's. Needs no API.

@@ -11,7 +11,7 @@ use crate::yaml;
 /// Writes kubelet.conf the way kubelet-finalize leaves it, without the restart: the running kubelet renews its
 /// certificate anyway, and the next one finds it by this file.
 ///
-/// Looked at anew: by the time its node is registered, the kubelet has the certificate.
+/// Looked at again: by the time its node is registered, the kubelet has the certificate.
 pub(crate) async fn ensure(machine: &dyn Machine) -> Result<(), BootstrapError> {
     if !missing::missing_files(machine).await?.contains(&Part::Rotation) {
         return Ok(());

@@ -45,7 +45,7 @@ pub(crate) async fn mark(client: &Client, name: &str, cancelled: &Cancelled) -> 
     // Of the conditions the one of this type is changed.
     let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
     let nodes = Api::<KubeNode>::all(client.clone());
-    insist(format!("say that node {name} is stopped"), cancelled, || async {
+    insist(format!("mark node {name} as stopped"), cancelled, || async {
         match nodes.patch_status(name, &PatchParams::default(), &patch).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             patched => patched.map(drop),

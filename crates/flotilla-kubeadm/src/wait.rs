@@ -1,6 +1,6 @@
 //! Waiting for what `--wait` names.
 //!
-//! A cluster of many nodes must not spend its processors on being asked: objects are listed once, and the API server
+//! A cluster of many nodes must not spend its CPUs on being asked: objects are listed once, and the API server
 //! tells what changes in them ([`follow`]). What cannot be watched is asked for ever less often ([`Patience::pause`]).
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ pub(crate) async fn wait(
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
     let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
-    let patience = Patience::new(format!("what was waited for ({})", names.join(", ")), limit, cancelled);
+    let patience = Patience::new(format!("waiting for {}", names.join(", ")), limit, cancelled);
     for condition in conditions {
         wait_for(*condition, &client, cluster, machines, &patience).await?;
     }
@@ -96,7 +96,7 @@ async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error
 async fn service_account_problems(client: &Client) -> Result<Vec<String>, kube::Error> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
     let missing = !exists(&accounts, "default").await?;
-    Ok(missing.then(|| "there is no default service account".to_owned()).into_iter().collect())
+    Ok(missing.then(|| "the default service account does not exist".to_owned()).into_iter().collect())
 }
 
 /// A kubelet that was seen to run is not asked again.

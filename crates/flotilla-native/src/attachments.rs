@@ -1,4 +1,4 @@
-//! What nodes want of the host, folders and ports, and whether they can have it.
+//! What nodes want of the host, directories and ports, and whether they can have it.
 
 use std::io;
 use std::net::{SocketAddrV4, TcpListener, UdpSocket};
@@ -106,15 +106,14 @@ impl Forwarded {
     fn against(&self, node: &Node, port: &HostPort) -> Option<Finding> {
         let name = &node.spec.name;
         let HostPort { address, host, protocol, .. } = port;
-        let refused =
-            |check: Check, why: &str, cure: &str| {
-                Some(check.fatal(
-                    format!("node {name} cannot have port {host}/{protocol} of {address}: {why}"),
-                    cure,
-                ))
-            };
+        let refused = |check: Check, why: &str, cure: &str| {
+            Some(check.fatal(
+                format!("cannot publish port {host}/{protocol} of {address} for node {name}: {why}"),
+                cure,
+            ))
+        };
         if let Some((_, other)) = self.others.iter().find(|(taken, _)| taken.collides(port)) {
-            return refused(IN_USE, &format!("it leads to node {other} of another cluster"), OTHER_PORT);
+            return refused(IN_USE, &format!("node {other} of another cluster publishes it"), OTHER_PORT);
         }
         let error = listen(port).err()?;
         match error.kind() {
@@ -124,7 +123,7 @@ impl Forwarded {
                 refused(IN_USE, "another program listens on it", &cure)
             }
             io::ErrorKind::AddrNotAvailable => {
-                let cure = "name an address of the host's, or 0.0.0.0 for all of them";
+                let cure = "use an address of the host, or 0.0.0.0 for all";
                 refused(NO_ADDRESS, "the host has no such address", cure)
             }
             _ => refused(NETWORK, &error.to_string(), OTHER_PORT),
@@ -141,7 +140,7 @@ fn listen(port: &HostPort) -> io::Result<()> {
     }
 }
 
-/// The host's folders as the machine is to have them. An error if one is not there.
+/// The host's directories as the machine is to have them. An error if one does not exist.
 pub(super) fn mounts(node: &Node) -> Result<Vec<Bind>, NativeError> {
     let mut mounts: Vec<_> = node.spec.mounts.iter().collect();
     // One inside another comes after it.
@@ -188,7 +187,7 @@ mod tests {
         let finding = mounts(&node(&["/no/such/folder:/data"])).unwrap_err().finding();
         assert_eq!(
             finding.text,
-            "node demo cannot have /no/such/folder of the host: No such file or directory (os error 2)"
+            "cannot mount /no/such/folder into node demo: No such file or directory (os error 2)"
         );
         assert_eq!((finding.code, finding.exit_status), ("HOST_NO_MOUNT", 35));
     }
@@ -214,7 +213,7 @@ mod tests {
         let finding = forwarded.against(&node(&[]), &port("8080:30080")).unwrap();
         assert_eq!(
             finding.text,
-            "node demo cannot have port 8080/tcp of 127.0.0.1: it leads to node other-m02 of another cluster"
+            "cannot publish port 8080/tcp of 127.0.0.1 for node demo: node other-m02 of another cluster publishes it"
         );
     }
 

@@ -205,7 +205,7 @@ fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
     Ok(vec![bind(program, INIT), bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl")])
 }
 
-/// Which of the processors that it may use a node sees: each node begins with another one, so that small nodes do not all
+/// Which of the CPUs that it may use a node sees: each node begins with another one, so that small nodes do not all
 /// sit on the first.
 fn share(allowed: &[u32], count: u32, number: u32) -> Vec<u32> {
     let first = number.saturating_sub(1) as usize;

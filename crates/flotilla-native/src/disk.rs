@@ -1,4 +1,4 @@
-//! A node's own folder: its `/var` with the image store, its identity.
+//! A node's own directory: its `/var` with the image store, its identity.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -15,7 +15,7 @@ use super::store;
 const BUNDLE: &str = "bundle";
 const UUID: &str = "uuid";
 
-/// A node's folder on disk.
+/// A node's directory on disk.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub(super) folder: PathBuf,
@@ -45,8 +45,8 @@ impl Disk {
         }
     }
 
-    /// Makes what is missing: a node of the bundle of this digest, with this image store. A folder that was half made
-    /// before is made anew.
+    /// Makes what is missing: a node of the bundle of this digest, with this image store. A directory that was half made
+    /// before is made again.
     pub(super) fn ensure(&self, digest: &str, store: &Path) -> Result<(), NativeError> {
         make_folder(&self.folder, 0o700)?;
         // First: from here on the bundle is in use.
@@ -85,7 +85,7 @@ impl Disk {
     }
 }
 
-/// The folders that programs expect in `/var`, and the image store.
+/// The directories that programs expect in `/var`, and the image store.
 fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
     for (name, mode) in [
         ("", 0o755),

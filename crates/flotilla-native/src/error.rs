@@ -23,31 +23,31 @@ pub(super) enum NativeError {
     Boot { node: NodeName, source: MachineError },
     #[error("cannot connect node {node}")]
     Connect { node: NodeName, source: NetError },
-    #[error("cannot make the network")]
+    #[error("cannot create the network")]
     Network(#[from] NetError),
-    #[error("cannot make the network")]
+    #[error("cannot create the network")]
     Rules(#[from] NftError),
-    #[error("cannot make the network")]
+    #[error("cannot create the network")]
     Setting(#[from] SysctlError),
-    #[error("cannot tell the nodes a name server")]
+    #[error("cannot configure name servers")]
     Resolver(#[from] ResolverError),
     #[error("cannot use control groups")]
     Cgroup(#[from] CgroupError),
-    #[error("the bundle {digest} is not there")]
+    #[error("bundle {digest} does not exist")]
     NoBundle { digest: String },
-    #[error("no address was handed out for node {node}")]
+    #[error("no address is allocated to node {node}")]
     NoAddress { node: NodeName },
-    #[error("node {node} cannot have {} of the host", path.display())]
+    #[error("cannot mount {} into node {node}", path.display())]
     MountSource { node: NodeName, path: PathBuf, source: io::Error },
     #[error("node {node} did not stop")]
     NotStopped { node: NodeName, source: Option<CgroupError> },
-    #[error("node {node} runs, but its processes cannot be seen from here")]
+    #[error("node {node} runs, but its processes are not visible from here")]
     Unseen { node: NodeName },
-    #[error("{} things cannot be removed: {}", failures.len(), listed(failures))]
+    #[error("cannot remove {} objects: {}", failures.len(), listed(failures))]
     Removal { failures: Vec<NativeError> },
 }
 
-const FREE_SPACE: &str = "free some space, or set FLOTILLA_HOME to a folder on a larger file system";
+const FREE_SPACE: &str = "free some space, or set FLOTILLA_HOME to a directory on a larger file system";
 
 /// Whether PID 1 ended because its disk is full.
 fn is_full(error: &MachineError) -> bool {
@@ -76,7 +76,7 @@ impl NativeError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoBundle { .. } => vec!["make it with `flotilla bundle build`".into()],
+            Self::NoBundle { .. } => vec!["build it with `flotilla bundle build`".into()],
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => vec![FREE_SPACE.into()],
             Self::Boot { source, .. } if is_full(source) => vec![FREE_SPACE.into()],
             Self::Io { .. } => Vec::new(),
@@ -92,9 +92,9 @@ impl NativeError {
             }
             Self::Removal { failures } => failures.iter().flat_map(Self::hints).collect(),
             Self::MountSource { path, .. } => {
-                vec![format!("make {}, or mount something else", path.display())]
+                vec![format!("create {}, or mount something else", path.display())]
             }
-            _ => vec!["see what this host lacks with `flotilla doctor`".into()],
+            _ => vec!["check this host with `flotilla doctor`".into()],
         }
     }
 }
@@ -125,7 +125,7 @@ impl From<NativeError> for DriverError {
     }
 }
 
-/// What caused it: its own text is told already.
+/// What caused it: its own text is reported already.
 fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + Sync>> {
     Some(match error {
         NativeError::Io { source, .. } | NativeError::MountSource { source, .. } => Box::new(source),

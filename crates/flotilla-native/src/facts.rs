@@ -50,8 +50,7 @@ impl Native {
         let text = fs::read(&path).at("read", &path)?;
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(io::Error::from).at("understand", &path)?;
-        let image =
-            sandbox_image(manifest.images).ok_or_else(|| io::Error::other("it names no sandbox image"));
+        let image = sandbox_image(manifest.images).ok_or_else(|| io::Error::other("no sandbox image is set"));
         Ok(RootFacts { sandbox_image: Some(image.at("understand", path)?) })
     }
 

@@ -52,13 +52,13 @@ static NAME: DriverName = DriverName::new("native");
 /// The driver, and the network of its host. Needs root for everything but looking at the host.
 #[derive(Debug, Clone)]
 pub struct Native {
-    /// The state folder.
+    /// The state directory.
     home: PathBuf,
     cancel: Cancel,
 }
 
 impl Native {
-    /// `home` is the state folder, with bundles in `bundles/` and clusters in `clusters/`.
+    /// `home` is the state directory, with bundles in `bundles/` and clusters in `clusters/`.
     pub fn new(home: &Path, cancel: &Cancel) -> Self {
         Self { home: home.to_owned(), cancel: cancel.clone() }
     }

@@ -41,7 +41,7 @@ pub(super) struct NativeMachine {
 }
 
 impl Native {
-    /// Every machine that has a folder or a control group.
+    /// Every machine that has a directory or a control group.
     pub(super) fn find_machines(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, NativeError> {
         let cabling = self.cabling(cluster)?;
         let mut machines: Vec<Arc<dyn Machine>> = Vec::new();
@@ -288,7 +288,7 @@ impl Guest for NativeMachine {
     }
 }
 
-/// A command as an error names it: a long script says nothing to a person.
+/// A command as an error names it: a long script says nothing to a user.
 fn shortened(command: &str) -> String {
     const LONGEST: usize = 40;
     let start: String = command.chars().take(LONGEST).collect();

@@ -1,4 +1,4 @@
-//! What things in the kernel are called: by the cluster's name and the state folder it is in, so that two people's
+//! What things in the kernel are called: by the cluster's name and the state directory it is in, so that two people's
 //! clusters of one name do not meet.
 
 use std::path::Path;

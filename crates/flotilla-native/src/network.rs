@@ -189,7 +189,7 @@ fn missing_ways<'a>(
     Ok(running.iter().map(|(node, _)| node).filter(is_missing).collect())
 }
 
-/// All folders of bundles in a state folder, finished or not.
+/// All directories of bundles in a state directory, finished or not.
 pub(super) fn bundles(home: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(home.join("bundles")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())

@@ -56,7 +56,7 @@ impl Native {
         failures.or(if was_there { Changed::Yes } else { Changed::No })
     }
 
-    /// Everything by the names that follow from the cluster's: what the state folder says does not matter. What cannot be
+    /// Everything by the names that follow from the cluster's: what the state directory says does not matter. What cannot be
     /// removed does not keep the rest from it.
     pub(super) fn remove_machines(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
         let names = self.names(cluster);

@@ -45,7 +45,7 @@ fn both(limit: u64) -> Rlimit {
     Rlimit { current: Some(limit), maximum: Some(limit) }
 }
 
-/// Makes the folders that are ours.
+/// Makes the directories that are ours.
 pub(crate) fn make_folders(root: &Root) -> Result<(), NodeError> {
     for path in [root.run(), root.logs()] {
         fs::create_dir_all(&path).map_err(|source| NodeError::Folder { path, source })?;

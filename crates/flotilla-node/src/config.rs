@@ -1,4 +1,4 @@
-//! What PID 1 is told when it starts.
+//! What PID 1 is reported when it starts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Goes on with the file at `path`, or makes it. Its folder must be there.
+    /// Goes on with the file at `path`, or makes it. Its directory must be there.
     pub(crate) fn open(path: &Path, limit: u64) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let size = file.metadata()?.len();

@@ -44,12 +44,12 @@ impl Root {
         self.join("etc/flotilla")
     }
 
-    /// Kubeadm's folder; the kubelet's credentials are in it.
+    /// Kubeadm's directory; the kubelet's credentials are in it.
     pub(crate) fn kubernetes(&self) -> PathBuf {
         self.join("etc/kubernetes")
     }
 
-    /// The kubelet's own folder; kubeadm writes its configuration into it.
+    /// The kubelet's own directory; kubeadm writes its configuration into it.
     pub(crate) fn kubelet(&self) -> PathBuf {
         self.join("var/lib/kubelet")
     }

@@ -198,7 +198,7 @@ impl Service {
                 let seconds = now.saturating_duration_since(*since).as_secs();
                 (State::Active, format!("pid {pid} for {seconds} s, started {} times", self.starts))
             }
-            Some(Process { pid, .. }) => (State::Deactivating, format!("pid {pid} was told to end")),
+            Some(Process { pid, .. }) => (State::Deactivating, format!("pid {pid} was signalled to exit")),
             None if !self.wanted => (State::Inactive, "stopped".to_owned()),
             None if self.blocked => (State::Activating, "waits for its files".to_owned()),
             None => (State::Activating, format!("died, will start again; started {} times", self.starts)),

@@ -2,8 +2,8 @@
 //!
 //! Keepalived gives up the API's address while the API server still answers, so that its clients find the next one. The
 //! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
-//! processes answer to it. Pods are told by SIGTERM, all at once, so that etcd closes its files and a workload
-//! says good-bye. Before they are told or killed they are thawed: a frozen process takes no signal, and the kernel would let
+//! processes answer to it. Pods are reported by SIGTERM, all at once, so that etcd closes its files and a workload
+//! says good-bye. Before they are reported or killed they are thawed: a frozen process takes no signal, and the kernel would let
 //! us wait for it for ever.
 
 use std::path::Path;
@@ -85,7 +85,7 @@ impl Shutdown {
             if left.is_empty() || system_over || self.until <= now {
                 if !left.is_empty() {
                     let names: Vec<_> = left.iter().map(Process::to_string).collect();
-                    journal.say(format_args!("killing what did not end: {}", names.join(", ")));
+                    journal.say(format_args!("killing processes that did not exit: {}", names.join(", ")));
                     thaw(cgroups, journal);
                     processes::signal_all(&left, Signal::KILL);
                 }

@@ -15,7 +15,7 @@ const GO_DOWN: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::POWER];
 /// Asks for a line about the state in the journal.
 const TELL: Signal = Signal::USR1;
 
-/// Mean nothing to us, but are listened to all the same: a signal that whoever started us had set to be ignored
+/// Mean nothing to us, but are listened to anyway: a signal that whoever started us had set to be ignored
 /// would stay ignored in our children, one that has a handler goes back to its default there (execve(2)).
 const MEANINGLESS: [Signal; 2] = [Signal::HUP, Signal::QUIT];
 

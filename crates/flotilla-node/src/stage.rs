@@ -22,7 +22,7 @@ pub const STAGE_INIT: &str = "__node-init";
 /// What the binary is called in a node. That is also how its stages are shown on the host.
 const PROGRAM: &str = "flotilla-init";
 
-/// What PID 1 is told over its channel.
+/// What PID 1 is reported over its channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
     pub machine: machine::Spec,
@@ -88,7 +88,7 @@ fn boot() -> Result<(), StageError> {
     machine::detach_input()?;
     let config = Config { virtual_ip: boot.node.virtual_ip.address(), ..boot.config };
     supervise(&config, move || {
-        // The host may be gone by now; the node lives on all the same.
+        // The host may be gone by now; the node lives on anyway.
         let _ = channel.say("ready");
     })?;
     Ok(())

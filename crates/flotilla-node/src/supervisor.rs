@@ -55,7 +55,7 @@ struct Supervisor<'node> {
     root: Root,
     signals: Signals,
     control: Control,
-    /// The folders the kubelet's files come into.
+    /// The directories the kubelet's files come into.
     watch: Watch,
     services: Services<'node>,
     shutdown: Option<Shutdown>,

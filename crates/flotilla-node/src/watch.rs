@@ -1,4 +1,4 @@
-//! Tells when files come into a folder.
+//! Tells when files come into a directory.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use crate::error::NodeError;
 /// Whole files only: one that is being written would be read half-way.
 const ARRIVALS: WatchFlags = WatchFlags::CLOSE_WRITE.union(WatchFlags::MOVED_TO).union(WatchFlags::ONLYDIR);
 
-/// Folders under watch.
+/// Directories under watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     inotify: OwnedFd,
@@ -19,7 +19,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the folders, which are made if they are not there.
+    /// Watches the directories, which are made if they do not exist.
     pub(crate) fn new(folders: Vec<PathBuf>) -> Result<Self, NodeError> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(|errno| {
             NodeError::Watch { path: folders.first().cloned().unwrap_or_default(), source: errno.into() }
@@ -37,7 +37,7 @@ impl Watch {
             changed = true;
         }
         if changed {
-            // A folder that was removed has lost its watch, and told us so. To watch twice is no harm.
+            // A directory that was removed has lost its watch, and told us so. To watch twice is no harm.
             self.cover()?;
         }
         Ok(changed)

@@ -89,11 +89,11 @@ fn bundle_finding(cx: &Context<'_>, version: &KubernetesVersion) -> Finding {
             (Severity::Good, format!("bundle: that of {version} is there"), String::new(), 0)
         }
         Ok(Prospect::Buildable) => {
-            (Severity::Good, format!("bundle: that of {version} can be built"), String::new(), 0)
+            (Severity::Good, format!("bundle: {version} can be built"), String::new(), 0)
         }
         Err(error) => {
             let (text, cure) =
-                (format!("bundle: there is none of {version}: {error}"), error.hints().join("; "));
+                (format!("bundle: {version} does not exist: {error}"), error.hints().join("; "));
             (Severity::Fatal, text, cure, error.code().exit_status)
         }
     };
@@ -146,7 +146,7 @@ pub(crate) async fn host_problems(cx: &Context<'_>, cluster: &Cluster) -> Result
             .iter()
             .any(|known| matches!(known, SpecError::PortTaken { node, port, .. } if is_it(node, port)))
     };
-    // A port that another cluster has is in its spec and in its rules: it is told once.
+    // A port that another cluster has is in its spec and in its rules: it is reported once.
     let new: Vec<_> = refused.into_iter().filter(|refusal| !is_known(&refusal.requirement)).collect();
     problems.extend(new.into_iter().map(|Refusal { requirement, finding }| {
         let code = (finding.code, finding.exit_status);
@@ -162,7 +162,7 @@ pub(crate) fn name_problem(cx: &Context<'_>, name: &ClusterName) -> Option<SpecE
     let (file, what) = (taken.path.display(), taken.what);
     Some(SpecError::Unmet {
         requirement: Requirement { node: None, key: "name", item: None },
-        why: format!("the name {name} is taken: {file} has a {what} {name} already"),
+        why: format!("name {name} is in use: {file} already has a {what} {name}"),
         cure: format!(
             "choose another name with -p, rename cluster, user and context {name} in {file}, or set KUBECONFIG to \
              another file"

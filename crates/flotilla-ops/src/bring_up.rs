@@ -46,8 +46,7 @@ pub async fn finish_removals(
 ) -> Result<Changed, OpError> {
     match cx.engine().finish_removals(locked, cluster).await {
         Err(error) if error.code().name != INTERRUPTED => {
-            let text =
-                format!("cannot finish deleting nodes: {error}; the next `flotilla start` tries again");
+            let text = format!("cannot finish deleting nodes: {error}; the next `flotilla start` retries");
             cx.warn(about(cluster.name(), &text));
             Ok(Changed::No)
         }

@@ -28,7 +28,7 @@ pub enum State {
     Invalid {
         error: String,
         hints: Vec<String>,
-        /// It has no state: a command on it still runs, or was killed.
+        /// It has no state: a command is still running or was killed.
         is_unfinished: bool,
     },
 }

@@ -356,7 +356,7 @@ impl SpecError {
             }
             Self::HostBits { range, .. } => Some(format!("write `{range}`")),
             Self::Taken { usage: RangeUse::Services, .. } => {
-                Some("give services another range with --service-cluster-ip-range".to_owned())
+                Some("choose another service range with --service-cluster-ip-range".to_owned())
             }
             Self::Taken { .. } => Some("choose another range, or leave it out for a free one".to_owned()),
             Self::OptionWithoutValue { .. } | Self::OptionWithoutKey { .. } => {

@@ -95,7 +95,7 @@ impl Screen {
         self.line(&serde_json::to_string_pretty(value).expect("what we print is plain data"));
     }
 
-    /// Something a person may want to know beside the data, and what can be done about it.
+    /// Something a user may want to know beside the data, and what can be done about it.
     pub(crate) fn note(&self, text: &str, hint: &str) {
         self.say(&format!("{text}\n{HINT}hint{HINT:#}: {}", self.named(hint)));
     }
@@ -110,7 +110,7 @@ impl Screen {
         self.note(&format!("{WARNING}warning{WARNING:#}: {text}"), hint);
     }
 
-    /// Asks a person, yes or no. None where there is nobody to ask.
+    /// Asks a user, yes or no. None where there is nobody to ask.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
         if self.is_json() {
             return None;

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 /// What the environment says.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The state folder.
+    /// The state directory.
     pub home: PathBuf,
     /// Whether bars may be drawn on a terminal.
     pub progress: bool,
-    /// Where the person's own files are.
+    /// Where the user's own files are.
     pub user_home: PathBuf,
-    /// The person's `KUBECONFIG`.
+    /// The user's `KUBECONFIG`.
     pub kubeconfig: Option<OsString>,
-    /// Who gets the files that are made in the person's home, if that is not who runs us: who called sudo.
+    /// Who gets the files that are made in the user's home, if that is not who runs us: who called sudo.
     pub owner: Option<(u32, u32)>,
     /// The kind of terminal, for programs in a node.
     pub term: Option<String>,
@@ -45,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Lets who called sudo look into the state folder, if it is in their home: root has made it, and only for itself.
+    /// Lets who called sudo look into the state directory, if it is in their home: root has made it, and only for itself.
     /// What is in it stays root's.
     pub(crate) fn share_home(&self) {
         let Some((uid, gid)) = self.owner.filter(|_| self.home.starts_with(&self.user_home)) else { return };

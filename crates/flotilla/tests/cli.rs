@@ -1,4 +1,4 @@
-//! The program as a person or a script meets it: exit status, stdout, stderr.
+//! The program as a user or a script meets it: exit status, stdout, stderr.
 //!
 //! Each test has a home of its own and needs neither network nor a bundle: [`flotilla_testkit::bundles`] makes one up.
 

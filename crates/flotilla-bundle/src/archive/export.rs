@@ -51,7 +51,6 @@ impl BundleStore {
         }
         let zstd = tar.into_inner().at("write", file)?;
         zstd.finish().and_then(|mut buffer| buffer.flush()).at("write", file)?;
-        out.sync_all().at("write", file)?;
         unfinished.finish(file)?;
         step.done(Outcome::Done);
         Ok(())

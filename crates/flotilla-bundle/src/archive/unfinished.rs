@@ -1,9 +1,9 @@
-//! A file in the making beside the one it becomes. Each run has its own, so that two exports do not write into one.
+//! An archive that is being written, next to its final name. Each run has its own, so that two exports do not collide.
 
 use std::fs::{self, File};
 use std::path::Path;
 
-use tempfile::NamedTempFile;
+use flotilla_files::{AtomicFile, directory_of};
 
 use crate::error::{At, Result};
 
@@ -12,13 +12,12 @@ const SUFFIX: &str = ".part";
 const LETTERS: usize = 6;
 
 /// Locked as long as it lives. Gone afterwards, unless it was finished.
-pub(super) struct Unfinished(NamedTempFile);
+pub(super) struct Unfinished(AtomicFile);
 
 impl Unfinished {
     /// Makes it, and removes what killed runs left of the same file.
     pub(super) fn beside(file: &Path) -> Result<Self> {
-        let directory =
-            file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = directory_of(file);
         let mut prefix = file.file_name().unwrap_or_default().to_owned();
         prefix.push(".");
         remove_abandoned(directory, &prefix.to_string_lossy());
@@ -31,18 +30,18 @@ impl Unfinished {
             unfinished.as_file().lock().at("lock", file)?;
             // Before it was locked, another run may have taken it for one that was left.
             if unfinished.path().exists() {
-                return Ok(Self(unfinished));
+                return Ok(Self(AtomicFile::new(unfinished, file)));
             }
         }
     }
 
     pub(super) fn file(&self) -> &File {
-        self.0.as_file()
+        self.0.file()
     }
 
-    /// Gives it its name.
+    /// Syncs it and gives it its final name.
     pub(super) fn finish(self, file: &Path) -> Result<()> {
-        self.0.persist(file).map(drop).map_err(|error| error.error).at("write", file)
+        self.0.finish().at("write", file)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Taking nodes out of the cluster for good.
+//! Deletes nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +14,18 @@ use crate::store::Locked;
 use flotilla_core::cluster::Cluster;
 use flotilla_core::{Changed, Drain, KubernetesState, Machine};
 
-/// How long the API may be silent where a control plane is on, before nothing more is expected of it: its address may be
-/// moving, or the host be busy.
+/// How long to wait for the API if a control plane is on: its virtual IP may be moving, or the host may be busy.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
-/// The same for those who go on anyway.
+/// The same with `--force`.
 const ANSWER_IF_FORCED: Duration = Duration::from_secs(10);
 
 impl Engine<'_> {
-    /// Takes nodes out of the cluster, its spec and what was handed out. Killed at any moment, the same command again goes
-    /// on. Once the nodes' pods have moved, `start` does as well ([`Engine::finish_removals`]).
+    /// Deletes nodes from the cluster, its spec and its allocations. If it was killed, run the same command again to
+    /// resume. Once the nodes are drained, `start` also finishes it ([`Engine::finish_removals`]).
     ///
-    /// Where no control plane is on, only the machines are removed; the API hears of it when it is back. Where one is on and
-    /// the API is silent, that is done by force alone: nobody knows what runs on the nodes. Control planes are removed like
-    /// that only by force, as they are where etcd would lose its majority.
+    /// If no control plane is on, only the machines are removed, and the Node objects when the API is back. If one is
+    /// on and the API does not answer, only `--force` removes nodes, because their pods are unknown. The same holds
+    /// for control planes, and if etcd would lose quorum.
     pub async fn delete_nodes(
         &self,
         locked: &Locked,
@@ -43,13 +42,13 @@ impl Engine<'_> {
             self.can_go_undrained(cluster, &observed, drain.force)?;
         }
         let retiring = self.retiring_or_forced(cluster, &observed, nodes, (Leaving::Deleted, drain.force))?;
-        // Nobody relies on one that is about to go.
+        // The primary must not be a node that is about to be deleted.
         cluster.spec.hand_over_primary(nodes);
         locked.save(cluster)?;
         if reachable {
             self.empty(cluster, &observed, machines.clone(), nodes, drain).await?;
         }
-        // From here on there is no way back: some may be gone.
+        // No way back from here: some nodes may already be removed.
         cluster.allocations.leaving.extend(nodes.iter().cloned());
         locked.save(cluster)?;
         let work = Work::on(cluster, machines).knowing(&observed);
@@ -61,14 +60,15 @@ impl Engine<'_> {
             cluster.allocations.ghosts.extend(nodes.iter().cloned());
         }
         self.nodes().configure(cluster, &self.machines(cluster.name()).await?).await?;
-        // Last: killed before, the same command finds them again and tells the others that they are gone.
+        // Saved last: if it is killed before, the same command finds the nodes again and updates the routes of the
+        // others.
         locked.save(cluster)
     }
 
-    /// Finishes what deleted nodes left undone: those whose removal was killed go, and those that were deleted while the
-    /// API could not be told are taken off its list. Call it when the API answers.
+    /// Finishes deletions: removes nodes whose deletion was killed, and deletes the Node objects of nodes that were
+    /// deleted while the API did not answer. Call it when the API answers.
     ///
-    /// One that etcd cannot spare now stays, and that is told.
+    /// A control plane stays, with a warning, if etcd would lose quorum.
     pub async fn finish_removals(
         &self,
         locked: &Locked,
@@ -107,7 +107,7 @@ impl Engine<'_> {
         Ok(Changed::Yes)
     }
 
-    /// Moves the pods of all, or those of none.
+    /// Drains all nodes, or uncordons all of them if one cannot be drained.
     async fn empty(
         &self,
         cluster: &Cluster,
@@ -119,14 +119,14 @@ impl Engine<'_> {
         let off: Vec<_> = nodes.iter().filter(|node| !observed.is_on(node)).cloned().collect();
         if !off.is_empty() {
             let off = names_of(&off);
-            self.warn(&format!("{off} cannot be drained while off: what ran there is forgotten"));
+            self.warn(&format!("skipping the drain of {off}: powered off; pods on it are deleted"));
         }
         let work = Work::on(cluster, machines).knowing(observed);
         let emptied = self.apply(&plan::empty_nodes(nodes, drain), &work).await;
         self.or_admit(emptied, nodes, &work).await.map(drop)
     }
 
-    /// Refuses to remove nodes whose pods cannot be moved, unless no control plane could answer for them.
+    /// Refuses to remove nodes that cannot be drained, unless no control plane is on.
     fn can_go_undrained(
         &self,
         cluster: &Cluster,
@@ -150,7 +150,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Whether the API answers, if need be after a while.
+    /// Whether the API answers, within the time limit.
     pub(super) async fn answers(
         &self,
         cluster: &Cluster,
@@ -164,7 +164,7 @@ impl Engine<'_> {
             KubernetesState::Unreachable => {}
         }
         let work = Work::on(cluster, machines.clone()).knowing(observed);
-        // Without one that is on and a member nobody could answer.
+        // Without a member that is on, the API cannot answer.
         let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return Ok(false) };
         Ok(self.bootstrapper.answers(cluster, via.as_ref(), limit).await?)
     }

@@ -1,4 +1,4 @@
-//! Turning nodes off for a moment, to give them what they get when they boot.
+//! Restarts nodes to change settings that take effect at boot.
 
 use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
 
@@ -10,22 +10,22 @@ use crate::store::Locked;
 use flotilla_core::Changed;
 use flotilla_core::cluster::Cluster;
 
-/// Which nodes are to have other sizes and mounts.
+/// The nodes that get new sizes and mounts.
 #[derive(Debug, Clone, Copy)]
 pub struct Resize<'a> {
     pub nodes: &'a [NodeName],
-    /// What has those that they are to have.
+    /// The spec with the new sizes and mounts.
     pub wanted: &'a ClusterSpec,
-    /// Nodes that are about to be deleted: workers among them need not come up.
+    /// Nodes that are about to be deleted: workers among them are not started.
     pub going: &'a [NodeName],
-    /// No other node is started, whatever it is.
+    /// Starts no other node.
     pub alone: bool,
-    /// Control planes are restarted also where etcd is without its majority meanwhile.
+    /// Restarts control planes even if etcd loses quorum meanwhile.
     pub force: bool,
 }
 
 impl Engine<'_> {
-    /// Turns some nodes off for a moment: control planes among them stay what they are.
+    /// Powers nodes off for a restart: control planes remain members of etcd.
     pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
         let machines = self.machines(cluster.name()).await?;
         require_known(cluster, &powers(&machines), nodes, "stop")?;
@@ -33,7 +33,7 @@ impl Engine<'_> {
         self.apply(&plan, &Work::on(cluster, machines)).await
     }
 
-    /// Makes everything run but workers that are about to be deleted.
+    /// Starts everything except workers that are about to be deleted.
     pub async fn start_staying(
         &self,
         cluster: &Cluster,
@@ -48,10 +48,11 @@ impl Engine<'_> {
         self.start(&staying, wait).await
     }
 
-    /// Gives nodes the sizes and mounts that they get when they boot. Of several control planes one after the other is off,
-    /// and that only when all that are to run do. All others are off afterwards, and `start` turns them on.
+    /// Changes sizes and mounts, which take effect at boot. Restarts control planes one after the other, each when
+    /// all that should run do. All other nodes are off afterwards, and `start` powers them on.
     ///
-    /// Each is off before its size is saved: killed in between, it is still to be changed.
+    /// Each node is off before its size is saved: if the command is killed in between, the change is still to be
+    /// made.
     pub async fn resize(
         &self,
         locked: &Locked,
@@ -73,7 +74,7 @@ impl Engine<'_> {
             give(locked, cluster, wanted, off)?;
         }
         if !one_by_one.is_empty() && !alone {
-            // Who is dead would be missed while another is off.
+            // Starts dead control planes first: etcd needs them while another one restarts.
             changed = self.start_staying(cluster, going, wait).await?;
         }
         for name in one_by_one {
@@ -98,7 +99,7 @@ impl Engine<'_> {
     }
 }
 
-/// Saves the sizes and mounts of nodes that are off.
+/// Saves the new sizes and mounts of nodes that are off.
 fn give<'n>(
     locked: &Locked,
     cluster: &mut Cluster,

@@ -1,4 +1,4 @@
-//! Taking control planes out of the control plane, without losing it.
+//! Lets control planes leave etcd without losing quorum.
 
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
@@ -10,17 +10,17 @@ use crate::quorum::{self, Quorum, Shortfall};
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::event::Event;
 
-/// Why control planes go.
+/// Why control planes leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     Stopped,
     Deleted,
 }
 
-/// How a command changes the control plane, in this order.
+/// All changes of a command to the control plane, in this order.
 #[derive(Debug, Clone, Copy)]
 pub struct ControlPlaneChange<'a> {
-    /// Control planes that are started first, whether they are members already or join.
+    /// Control planes that are started first: existing members, or new ones that join.
     pub coming: &'a [NodeName],
     pub deleted: &'a [NodeName],
     pub stopped: &'a [NodeName],
@@ -36,7 +36,7 @@ impl Leaving {
 }
 
 impl Engine<'_> {
-    /// Refuses what would cost the cluster its last control plane, or etcd its majority.
+    /// Refuses to remove the last control plane, and changes that would lose quorum.
     pub async fn can_spare(
         &self,
         cluster: &Cluster,
@@ -50,8 +50,8 @@ impl Engine<'_> {
         retiring(cluster, &observed, nodes, leaving).map(drop)
     }
 
-    /// The same for all that a command does to the control plane, taken together. `cluster` has all who come and all who
-    /// go.
+    /// The same for all changes of a command to the control plane together. `cluster` has the control planes that are
+    /// added and those that are removed.
     pub async fn can_turn_over(
         &self,
         cluster: &Cluster,
@@ -64,8 +64,8 @@ impl Engine<'_> {
         turn_over(cluster, &self.observe(cluster).await?, control_plane_change)
     }
 
-    /// Refuses to turn a control plane off for a moment if etcd would be without its majority meanwhile; not where there
-    /// are so few that it always would be.
+    /// Refuses to restart a control plane if etcd would lose quorum meanwhile; not if there are so few members that
+    /// it always would.
     pub async fn can_restart(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
         let going = control_planes(cluster, std::slice::from_ref(node));
         let Some(node) = going.first() else { return Ok(()) };
@@ -75,8 +75,8 @@ impl Engine<'_> {
             .map_err(|shortfall| too_few(cluster, "restarting", &going, shortfall))
     }
 
-    /// Refuses to pause a control plane whose etcd would be missed by the others. The only node of a cluster may be: then
-    /// all of the cluster is paused.
+    /// Refuses to pause a control plane if etcd would lose quorum. The only node of a cluster may be paused: then the
+    /// whole cluster is.
     pub async fn can_pause(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
         let going = control_planes(cluster, std::slice::from_ref(node));
         let Some(node) = going.first().filter(|_| cluster.spec.nodes.len() > 1) else { return Ok(()) };
@@ -85,8 +85,8 @@ impl Engine<'_> {
         quorum::can_freeze(&members, node).map_err(|shortfall| too_few(cluster, "pausing", &going, shortfall))
     }
 
-    /// The control planes among some nodes that have to retire, in that order. With `force` none does where not all can,
-    /// and what that means is told.
+    /// The control planes among these nodes that have to leave etcd, in that order. With `force` none leaves if not
+    /// all can, with a warning.
     pub(super) fn retiring_or_forced(
         &self,
         cluster: &Cluster,
@@ -98,12 +98,12 @@ impl Engine<'_> {
             Err(error) if force => {
                 let meaning = match leaving {
                     Leaving::Stopped => {
-                        "they stay members of etcd: without a majority of them the API does not answer until they \
-                         are started again"
+                        "they remain members of etcd: without quorum the API does not answer until they are started \
+                         again"
                     }
                     Leaving::Deleted => {
-                        "etcd still counts them among its members: without a majority of them the API does not \
-                         answer until `flotilla recover`"
+                        "they remain stale members of etcd: without quorum the API does not answer until \
+                         `flotilla recover`"
                     }
                 };
                 self.reporter.report(Event::Warning { text: format!("{error}; {meaning}") });
@@ -113,7 +113,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes credentials that a control plane had which is none any more out of the person's kubeconfig.
+    /// Replaces the credentials of a removed control plane in the user's kubeconfig.
     pub(super) async fn publish_anew(
         &self,
         retired: &[NodeName],
@@ -131,7 +131,8 @@ fn control_planes(cluster: &Cluster, nodes: &[NodeName]) -> Vec<Node> {
     named.filter(|node| node.spec.role == Role::ControlPlane).collect()
 }
 
-/// The control planes among some nodes that have to retire, in an order in which all can; an error if they cannot.
+/// The control planes among these nodes that have to leave etcd, in an order that keeps quorum; an error if there is
+/// none.
 fn retiring(
     cluster: &Cluster,
     observed: &Observed,
@@ -145,7 +146,7 @@ fn retiring(
     }
     if !cluster.spec.control_planes().any(is_on) {
         return match leaving {
-            // They are off, and when they start again they are what they were.
+            // They are off and remain members: when they start again, they rejoin with their data.
             Leaving::Stopped => Ok(Vec::new()),
             Leaving::Deleted => Err(EngineError::Stopped(cluster.name().clone())),
         };

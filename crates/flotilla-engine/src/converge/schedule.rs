@@ -1,5 +1,5 @@
-//! Which step of a plan begins next: those that others wait for the longest first, and never more of a kind at once than the
-//! host's cores can work on.
+//! Chooses the next step of a plan: the one with the longest chain of dependent steps first, and never more of a kind
+//! at the same time than the host's cores can handle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use crate::plan::{Action, Plan};
 
-/// How many steps of a kind may be under way at once.
+/// How many steps of a kind may run at the same time.
 ///
-/// Forty joins at once on two cores do not end sooner than four after four: they fight for the processor with the API server
-/// that each of them needs, until the first of them gives up.
+/// Forty joins at once on two cores are not faster than four at a time: they compete for CPU with the API server that
+/// each of them needs, until the first of them times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lanes {
     cores: usize,
 }
 
-/// The kinds of steps that use so much of the host that there is a limit for them.
+/// The kinds of steps that are limited, because they use much of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
-    /// Copies files and starts programs: the processor's work.
+    /// Copies files and starts programs: needs CPU.
     Boot,
-    /// The same, and waits in between for answers of the API.
+    /// The same, and waits for the API in between.
     Join,
     /// Deletes files.
     Remove,
-    /// Waits most of the time: for services or pods to end.
+    /// Mostly waits for services or pods to stop.
     Wait,
 }
 
@@ -44,7 +44,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Steps without one do little, or there is only one of them.
+    /// Steps without a kind do little, or exist only once.
     fn of(action: &Action) -> Option<Self> {
         match action {
             Action::Machine(_) => Some(Self::Boot),
@@ -60,13 +60,13 @@ impl Lane {
     }
 }
 
-/// The steps of a plan that are begun and done.
+/// The progress of a plan.
 pub(super) struct Schedule<'a> {
     plan: &'a Plan,
     lanes: Lanes,
-    /// For each step, how long it and the longest chain of those after it should take.
+    /// For each step, the expected time of it and of the longest chain of steps after it.
     chains: Vec<Duration>,
-    /// The steps that have not begun, in the plan's order.
+    /// The steps that have not started, in the plan's order.
     waiting: BTreeSet<usize>,
     under_way: BTreeMap<Lane, usize>,
     done: BTreeSet<usize>,
@@ -79,13 +79,13 @@ impl<'a> Schedule<'a> {
         Self { plan, lanes, chains: chains(plan), waiting, under_way, done }
     }
 
-    /// Begins a step that has its turn, if there is one: of a kind that has a limit, the one that most others wait for.
+    /// Starts the next step, if one is ready: of a limited kind, the one with the longest chain after it.
     pub(super) fn begin(&mut self) -> Option<usize> {
         let can_begin = || self.waiting.iter().copied().filter(|step| self.can_begin(*step));
         let first = can_begin().next()?;
         let lane = self.lane(first);
         let of_its_kind = can_begin().filter(|step| lane.is_some() && self.lane(*step) == lane);
-        // The first of several that are alike: `max_by_key` would give the last.
+        // The first of equal ones: `max_by_key` would return the last.
         let step = of_its_kind.min_by_key(|step| Reverse(self.chains[*step])).unwrap_or(first);
         self.waiting.remove(&step);
         if let Some(lane) = lane {
@@ -94,7 +94,7 @@ impl<'a> Schedule<'a> {
         Some(step)
     }
 
-    /// A step has ended; with success, others may begin that need it.
+    /// Ends a step; if it succeeded, steps that depend on it become ready.
     pub(super) fn end(&mut self, step: usize, success: bool) {
         if let Some(under_way) = self.lane(step).and_then(|lane| self.under_way.get_mut(&lane)) {
             *under_way -= 1;
@@ -120,7 +120,7 @@ impl<'a> Schedule<'a> {
 }
 
 impl Plan {
-    /// How long it takes if steps run side by side wherever the plan and the lanes allow it.
+    /// The expected time if steps run in parallel wherever the plan and the lanes allow it.
     pub fn expected(&self, lanes: Lanes) -> Duration {
         let mut schedule = Schedule::of(self, lanes);
         let (mut now, mut under_way) = (Duration::ZERO, BTreeSet::new());
@@ -135,10 +135,10 @@ impl Plan {
     }
 }
 
-/// For each step, how long it and the longest chain of those after it should take.
+/// For each step, the expected time of it and of the longest chain of steps after it.
 fn chains(plan: &Plan) -> Vec<Duration> {
     let mut longest: Vec<_> = plan.steps.iter().map(|step| step.expected).collect();
-    // A step comes after all that it needs, so backwards each is final when it is its turn.
+    // A step comes after its dependencies, so in reverse order each value is final when it is read.
     for (index, step) in plan.steps.iter().enumerate().rev() {
         for &before in &step.after {
             longest[before] = longest[before].max(plan.steps[before].expected + longest[index]);

@@ -1,4 +1,4 @@
-//! Starting some nodes, and leaving the others alone.
+//! Starts some nodes and leaves the others unchanged.
 
 use flotilla_spec::NodeName;
 
@@ -11,7 +11,7 @@ use flotilla_core::cluster::Cluster;
 use flotilla_core::{Changed, KubernetesState};
 
 impl Engine<'_> {
-    /// Makes some nodes run. Others stay what they are: off, dead, cut off.
+    /// Starts some nodes. Others stay unchanged: off, dead or disconnected.
     pub async fn start_nodes(
         &self,
         cluster: &Cluster,
@@ -28,8 +28,8 @@ impl Engine<'_> {
         self.do_start(&plan, &work, &wait.conditions).await
     }
 
-    /// Refuses to start some nodes where that would take more than them: a paused cluster would have to be unpaused, or
-    /// control planes be started that are off.
+    /// Refuses to start some nodes if that needs other changes: unpausing the cluster, or starting control planes
+    /// that are off.
     pub async fn can_start_nodes(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<(), EngineError> {
         let observed = self.observe(cluster).await?;
         can_start(cluster, &observed)?;
@@ -37,7 +37,7 @@ impl Engine<'_> {
         can_start_nodes(cluster, &observed, nodes)
     }
 
-    /// Refuses what needs the API where the API does not answer, though it was waited for.
+    /// Refuses if the API does not answer within the time limit.
     pub async fn require_api(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
@@ -55,7 +55,7 @@ fn can_start_nodes(cluster: &Cluster, observed: &Observed, nodes: &[NodeName]) -
         KubernetesState::Paused => Err(EngineError::Paused { cluster: cluster.name().clone(), force: None }),
         KubernetesState::Incomplete | KubernetesState::Complete => Ok(()),
         KubernetesState::Unreachable => {
-            // A cluster is founded by all its control planes.
+            // All control planes bootstrap a new cluster together.
             let is_new = observed.initial_members.is_empty();
             let all = cluster.spec.control_planes().map(|node| &node.name);
             let members = all.filter(|name| is_new || observed.initial_members.contains(*name));

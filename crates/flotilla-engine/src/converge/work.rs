@@ -1,4 +1,4 @@
-//! What steps share while a plan is done.
+//! The data that the steps of a plan share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,23 +16,23 @@ pub(super) struct Work<'a> {
     pub(super) cluster: Option<&'a Cluster>,
     pub(super) limit: Duration,
     machines: Mutex<BTreeMap<NodeName, Arc<dyn Machine>>>,
-    /// The nodes that it is about; none for all.
+    /// The nodes to act on; none for all.
     only: Option<&'a [NodeName]>,
-    /// The control planes whose etcd was seen to be down by the others: they may be cut off.
+    /// The control planes whose etcd the others do not reach: they may be disconnected.
     unheard: BTreeSet<NodeName>,
-    /// Of a cluster that is to be removed: those that its machines have.
+    /// The certificate authorities on the machines of a cluster that is being deleted.
     pub(super) authorities: Vec<Vec<u8>>,
 }
 
 impl<'a> Work<'a> {
-    /// Something that has no time limit of its own.
+    /// Work without a time limit.
     pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
         let (name, limit) = (cluster.name(), Duration::MAX);
         let (machines, unheard) = (Mutex::new(machines), BTreeSet::new());
         Self { name, cluster: Some(cluster), limit, machines, only: None, unheard, authorities: Vec::new() }
     }
 
-    /// The same with what was seen of etcd.
+    /// The same with the observed members of etcd.
     pub(super) fn knowing(self, observed: &Observed) -> Self {
         let down = observed.members.iter().flatten().filter(|member| !member.up);
         let node_of = |member: &Member| self.cluster?.nodes().find(|node| member.is_of(node));
@@ -40,12 +40,12 @@ impl<'a> Work<'a> {
         Self { unheard, ..self }
     }
 
-    /// The same for some nodes alone.
+    /// The same for some nodes only.
     pub(super) fn only(self, nodes: &'a [NodeName]) -> Self {
         Self { only: Some(nodes), ..self }
     }
 
-    /// Something that needs no more of a cluster than its name.
+    /// Work that needs only the name of a cluster.
     pub(super) fn of(name: &'a ClusterName) -> Self {
         Self {
             name,
@@ -58,7 +58,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The same with what its machines say of who they belong to.
+    /// The same with the certificate authorities on its machines.
     pub(super) fn trusting(self, authorities: Vec<Vec<u8>>) -> Self {
         Self { authorities, ..self }
     }
@@ -74,7 +74,7 @@ impl<'a> Work<'a> {
         self.cluster.ok_or_else(|| EngineError::NoCluster { name: self.name.clone(), others: Vec::new() })
     }
 
-    /// The machines that are on, of the nodes that it is about.
+    /// The machines that are on, of the nodes to act on.
     pub(super) fn machines_meant(&self) -> Vec<Arc<dyn Machine>> {
         let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         let on = machines.values().filter(|machine| machine.state().power == Power::On);
@@ -140,21 +140,21 @@ impl<'a> Work<'a> {
         cluster.node(name).ok_or_else(|| EngineError::no_node(cluster, name.as_ref()))
     }
 
-    /// A node of the cluster and its machine, which is on by now.
+    /// A node and its machine, which must be on.
     pub(super) fn at(&self, name: &NodeName) -> Result<(&'a Cluster, Node, Arc<dyn Machine>), EngineError> {
         let (cluster, node) = (self.cluster()?, self.node(name)?);
         let machine = self.machine_on(name).ok_or_else(|| not_running(cluster, name))?;
         Ok((cluster, node, machine))
     }
 
-    /// The machines of the control planes that are to run beside one of them, as far as they are on.
+    /// The machines of the other control planes that should run, as far as they are on.
     pub(super) fn other_control_planes(&self, cluster: &Cluster, than: &NodeName) -> Vec<Arc<dyn Machine>> {
         let to_run = cluster.spec.control_planes().filter(|node| node.power == WantedPower::Running);
         let others = to_run.filter(|node| node.name != *than);
         others.filter_map(|node| self.machine_on(&node.name)).collect()
     }
 
-    /// The machines of all control planes that are on and members; there is one at least.
+    /// The machines of all control planes that are on and members; at least one.
     pub(super) async fn vias(
         &self,
         bootstrapper: &dyn Bootstrapper,
@@ -172,8 +172,8 @@ impl<'a> Work<'a> {
         Ok(found)
     }
 
-    /// The machine through which the others are spoken of: of the first control plane that is on and a member, and that the
-    /// others hear if any of them is heard. One that is to leave cannot speak for itself.
+    /// The member to ask through: the first control plane that is on and a member, preferring one that the other
+    /// members reach. A node that leaves cannot be asked about itself.
     pub(super) async fn via(
         &self,
         bootstrapper: &dyn Bootstrapper,
@@ -189,7 +189,7 @@ impl<'a> Work<'a> {
             match bootstrapper.has_joined(machine.as_ref()).await {
                 Ok(true) => return Ok((cluster, machine)),
                 Ok(false) => {}
-                // Another may speak. If none can, this is why.
+                // Another member may answer. If none does, this is the reason.
                 Err(error) => unreadable = unreadable.or(Some(error)),
             }
         }

@@ -1,4 +1,4 @@
-//! The person's kubeconfig. It belongs to the person: that it cannot be read or written is reported and stops no cluster.
+//! The user's kubeconfig. It belongs to the user: if it cannot be read or written, that is only a warning.
 
 use flotilla_spec::ClusterName;
 
@@ -17,7 +17,7 @@ impl Engine<'_> {
         self.or_warn(self.kubeconfig.put(name, access), || {
             (
                 format!("cannot add {name} to your kubeconfig"),
-                "fix that, then run `flotilla update-context`".into(),
+                "fix it, then run `flotilla update-context`".into(),
             )
         })
     }
@@ -25,7 +25,7 @@ impl Engine<'_> {
     pub(super) fn unset_context(&self, name: &ClusterName) -> Result<Changed, EngineError> {
         self.or_warn(self.kubeconfig.unset_context(name), || {
             let cure = format!("if {name} is its current context, select another one");
-            (format!("cannot unset_context {name} in your kubeconfig"), cure)
+            (format!("cannot unset the current context {name} in your kubeconfig"), cure)
         })
     }
 
@@ -33,7 +33,7 @@ impl Engine<'_> {
         let current =
             self.kubeconfig.is_current(name).map(|current| if current { Changed::Yes } else { Changed::No });
         let current = self.or_warn(current, || {
-            let cure = format!("if {name} is its current context, it stays so");
+            let cure = format!("if {name} is its current context, it is kept");
             ("cannot read your kubeconfig".to_owned(), cure)
         });
         Ok(current?.is_yes())
@@ -46,18 +46,18 @@ impl Engine<'_> {
     ) -> Result<Changed, EngineError> {
         let removed = self.kubeconfig.remove(name, authorities).map(|KubeconfigRemoval { changed, left }| {
             if let Some(left) = left {
-                let text = format!("{left}: left as it is");
+                let text = format!("{left}: left unchanged");
                 self.reporter.report(Event::Note { text });
             }
             changed
         });
         self.or_warn(removed, || {
-            let cure = format!("if cluster, user and context {name} are in it, remove them yourself");
+            let cure = format!("remove cluster, user and context {name} from it by hand");
             (format!("cannot remove {name} from your kubeconfig"), cure)
         })
     }
 
-    /// What the machines of a cluster that are on say of who they belong to. Nothing where they cannot be asked.
+    /// The certificate authorities on the machines of a cluster that are on. Empty if they do not answer.
     pub(super) async fn authorities(&self, name: &ClusterName) -> Vec<Vec<u8>> {
         let mut authorities = Vec::new();
         for machine in self.machines(name).await.unwrap_or_default().into_values() {
@@ -71,7 +71,7 @@ impl Engine<'_> {
         authorities
     }
 
-    /// Reports what keeps the file from being changed, and what to do about it.
+    /// Turns an error into a warning with a hint.
     fn or_warn(
         &self,
         done: Result<Changed, KubeconfigError>,
@@ -89,7 +89,7 @@ impl Engine<'_> {
     }
 }
 
-/// What was read of the file; none if it cannot be.
+/// The result of reading the file; none on an error.
 pub(super) fn if_readable<T>(read: Result<T, KubeconfigError>) -> Result<Option<T>, EngineError> {
     match read {
         Err(KubeconfigError::Personal { .. }) => Ok(None),

@@ -1,4 +1,4 @@
-//! What containerd is told beside the settings of its bundle.
+//! What containerd is reported beside the settings of its bundle.
 
 use std::fmt::Write;
 

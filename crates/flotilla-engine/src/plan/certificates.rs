@@ -1,4 +1,4 @@
-//! Renewing certificates before they are read.
+//! Renews certificates before programs read them.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use flotilla_spec::{NodeName, NodeSpec, Role};
 use super::{Action, Plan, Scope};
 
 impl Plan {
-    /// Renews the certificates that are due, as soon as these machines and all control planes are on: all control planes
-    /// share one administrator's certificate, and sign those of the workers.
+    /// Renews due certificates when these machines and all control planes are on: all control planes share the
+    /// administrator's certificate, and they sign those of workers.
     pub(super) fn renew(
         &mut self,
         scope: Scope<'_>,

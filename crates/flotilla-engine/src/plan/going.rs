@@ -1,4 +1,4 @@
-//! The steps by which nodes and clusters stop and go.
+//! Plans for stopping and deleting nodes and clusters.
 
 use flotilla_spec::{ClusterName, NodeName};
 
@@ -6,7 +6,7 @@ use super::{Action, Observed, Plan};
 use flotilla_core::Drain;
 use flotilla_core::cluster::Cluster;
 
-/// Empties those of some nodes that are on.
+/// Drains the nodes that are on.
 pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan {
     let mut plan = Plan::default();
     for node in nodes.iter().filter(|node| observed.is_on(node)) {
@@ -15,8 +15,7 @@ pub fn drain_nodes(observed: &Observed, nodes: &[NodeName], how: Drain) -> Plan 
     plan
 }
 
-/// Turns some nodes off; the others go on. Those of them that are `retiring` from the control plane do that first, one
-/// after the other.
+/// Powers some nodes off. The `retiring` ones leave etcd first, one after the other.
 pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]) -> Plan {
     let mut plan = Plan::default();
     let retired = plan.retire(retiring, &[]);
@@ -27,7 +26,7 @@ pub fn stop_nodes(observed: &Observed, nodes: &[NodeName], retiring: &[NodeName]
     plan
 }
 
-/// Empties nodes that are to be removed, on or off.
+/// Drains nodes that are deleted, on or off.
 pub fn empty_nodes(nodes: &[NodeName], how: Drain) -> Plan {
     let mut plan = Plan::default();
     for node in nodes {
@@ -36,16 +35,16 @@ pub fn empty_nodes(nodes: &[NodeName], how: Drain) -> Plan {
     plan
 }
 
-/// Takes empty nodes out of the cluster: off the list, machine and data gone. Those of them that are `retiring` from the
-/// control plane do that first, one after the other. `ghosts` are on the list alone. `reachable`: the API answers.
+/// Deletes drained nodes: Node objects, machines and data. The `retiring` ones leave etcd first, one after the other.
+/// `ghosts` have only a Node object. `reachable`: the API answers.
 pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], ghosts: &[NodeName], reachable: bool) -> Plan {
     let mut plan = Plan::default();
     let retired = plan.retire(retiring, &[]);
     for node in nodes.iter().chain(ghosts) {
         let retired = retired.get(node).copied();
-        // One that could retire could be asked for: the list is of the same API.
+        // If a control plane could leave etcd, the API answers.
         let left = (reachable || retired.is_some()).then(|| {
-            let title = format!("taking node {node} off the cluster's list");
+            let title = format!("deleting the Node object of {node}");
             plan.add(Action::RemoveFromApi(node.clone()), title, &[retired], 50)
         });
         if nodes.contains(node) {
@@ -56,29 +55,29 @@ pub fn remove_nodes(nodes: &[NodeName], retiring: &[NodeName], ghosts: &[NodeNam
     plan
 }
 
-/// Turns everything off. What is off already needs no step.
+/// Powers off everything that is on.
 pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
-    // Also machines that no spec knows.
+    // Also machines that are not in the spec.
     let on: Vec<_> = observed.machines.keys().filter(|node| observed.is_on(node)).collect();
     for node in on {
         plan.add(Action::Stop(node.clone()), format!("stopping node {node}"), &[], 1500);
     }
     if observed.published {
-        let title = format!("{} is no longer the current context of your kubeconfig", cluster.name());
+        let title = format!("unsetting the current context {} in your kubeconfig", cluster.name());
         plan.add(Action::UnsetContext, title, &[], 20);
     }
     plan
 }
 
-/// Removes everything. It needs no knowledge of what is there: a name is enough.
+/// Removes everything. Needs no state: the name is enough.
 pub fn delete(name: &ClusterName) -> Plan {
     let mut plan = Plan::default();
     let remove_from_kubeconfig =
-        plan.add(Action::RemoveFromKubeconfig, format!("taking {name} out of your kubeconfig"), &[], 20);
+        plan.add(Action::RemoveFromKubeconfig, format!("removing {name} from your kubeconfig"), &[], 20);
     let title = format!("removing the machines and the network of {name}");
     let remove = plan.add(Action::RemoveAll, title, &[], 300);
     let after = [Some(remove_from_kubeconfig), Some(remove)];
-    plan.add(Action::RemoveState, format!("forgetting {name}"), &after, 100);
+    plan.add(Action::RemoveState, format!("removing the state of {name}"), &after, 100);
     plan
 }

@@ -18,11 +18,11 @@ pub struct Peeked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Revision {
     pub(super) state: Option<String>,
-    /// Version 1 kept the spec in a file of its own.
+    /// Version 1 stored the spec in a separate file.
     pub(super) spec: Option<String>,
 }
 
-/// The right to change a cluster, until it is dropped. Nothing else can save one.
+/// The lock of a cluster, until it is dropped. Only its holder can save the cluster.
 #[derive(Debug)]
 pub struct Locked {
     pub(super) store: ClusterStore,
@@ -36,8 +36,8 @@ impl Locked {
         &self.name
     }
 
-    /// The cluster as it is now; none if it was never saved, or was deleted meanwhile. What was peeked at is read again
-    /// only if another command has changed it.
+    /// The current cluster; none if it was never saved, or was deleted meanwhile. A cluster that was peeked at is
+    /// read again only if another command has changed it.
     pub fn refresh(&self, peeked: Option<Peeked>) -> Result<Option<Cluster>, EngineError> {
         let revision = self.store.revision(&self.name)?;
         match peeked {
@@ -51,7 +51,7 @@ impl Locked {
         self.refresh(Some(peeked))?.ok_or_else(|| self.store.no_cluster(&self.name))
     }
 
-    /// One file and one rename: whatever cuts it off, the cluster is the old one or the new one.
+    /// One file and one rename: a crash leaves the old or the new cluster, never a mixture.
     pub fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
         self.store.save(cluster)
     }

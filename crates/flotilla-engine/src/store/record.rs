@@ -1,12 +1,12 @@
-//! The form in which a cluster is kept, and the forms of earlier versions.
+//! The stored form of a cluster, and the forms of earlier versions.
 //!
 //! - 1: `state.json` without a version, and the spec beside it in `cluster.yaml`.
 //! - 2: all of it in `state.json`, with `schemaVersion` and `spec`.
 //! - 3: nodes and `nodeDefaults` can name their driver. Written only where one does, so that an older flotilla can still
 //!   read the others.
 //!
-//! A flotilla that does not know a field would drop it with its next save. So none reads fields that it does not know, and
-//! a new field is a new version.
+//! A flotilla that does not know a field would drop it with its next save. So unknown fields are errors, and a new
+//! field needs a new version.
 
 use flotilla_spec::ClusterSpec;
 use ipnet::Ipv4Net;
@@ -109,8 +109,7 @@ fn content<T: DeserializeOwned>(mut fields: Map<String, Value>) -> Result<T, Unr
     Ok(serde_json::from_value(Value::Object(fields))?)
 }
 
-/// The nodes' and the pods' ranges in a text that may be cut off, garbled or of a newer version: what stands behind the
-/// names of these two fields, in JSON or YAML.
+/// Extracts the node and pod ranges from text that may be truncated, damaged or of a newer version, in JSON or YAML.
 pub(super) fn salvage(text: &str) -> Vec<Ipv4Net> {
     let is_in_a_name = |char: char| char.is_ascii_alphanumeric();
     let is_in_a_range = |char: char| char.is_ascii_digit() || ['.', '/'].contains(&char);
@@ -121,7 +120,7 @@ pub(super) fn salvage(text: &str) -> Vec<Ipv4Net> {
                 continue;
             }
             let value = text[at + name.len()..].trim_start_matches(['"', '\'', ':', ' ']);
-            // One that is cut off may be another range: `10.1.0.0/2` of `10.1.0.0/24`.
+            // A truncated value could be another range: `10.1.0.0/2` of `10.1.0.0/24`.
             let Some(end) = value.find(|char| !is_in_a_range(char)) else { continue };
             found.extend(value[..end].parse::<Ipv4Net>().ok().filter(|range| !found.contains(range)));
         }

@@ -103,7 +103,7 @@ async fn three_become_one_in_one_go_and_the_last_stays() {
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m02"]);
     world.cluster.spec.nodes.retain(|node| !two.contains(&node.name));
     let error = world.engine().can_spare(&world.cluster, &names(["demo-m02"]), Leaving::Stopped).await;
-    assert_eq!(error.unwrap_err().to_string(), "1 of 1 members is up; stopping demo-m02 leaves 0");
+    assert_eq!(error.unwrap_err().to_string(), "stopping demo-m02 would lose quorum: 0 of 1 members left");
 }
 
 #[tokio::test]
@@ -167,13 +167,13 @@ async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_fo
     world.bootstrapper.set_up(world.name(), &third, false);
     let second = [second];
     let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap_err();
-    assert_eq!(refused.to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    assert_eq!(refused.to_string(), "stopping demo-m02 would lose quorum: 1 of 3 members left");
     let refused = world
         .engine()
         .delete_nodes(&world.locked(), &mut world.cluster.clone(), &second, DRAIN)
         .await
         .unwrap_err();
-    assert_eq!(refused.to_string(), "2 of 3 members are up; deleting demo-m02 leaves 1");
+    assert_eq!(refused.to_string(), "deleting demo-m02 would lose quorum: 1 of 3 members left");
     assert_eq!(world.found().await.machines[&second[0]].power, Power::On);
     // The dead one can be spared, and then the other.
     let both = [second[0].clone(), third];
@@ -185,7 +185,7 @@ async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_fo
     let events = world.take_events();
     let Event::Warning { text } = &events[0] else { panic!("{events:?}") };
     assert!(
-        text.starts_with("2 of 3 members are up; stopping demo-m02 leaves 1; they stay members"),
+        text.starts_with("stopping demo-m02 would lose quorum: 1 of 3 members left; they remain members"),
         "{text}"
     );
     assert_eq!(told(&events)[1], "plan stop/demo-m02");
@@ -211,12 +211,12 @@ async fn the_last_one_that_runs_stays() {
     let mut world = World::running_of(with_control_planes()).await;
     stop_nodes(&mut world, &names(["demo", "demo-m02"])).await.unwrap();
     let refused = world.engine().can_spare(&world.cluster, &names(["demo-m03"]), Leaving::Stopped).await;
-    assert_eq!(refused.unwrap_err().to_string(), "1 of 1 members is up; stopping demo-m03 leaves 0");
+    assert_eq!(refused.unwrap_err().to_string(), "stopping demo-m03 would lose quorum: 0 of 1 members left");
     let all = names(["demo", "demo-m02", "demo-m03"]);
     let refused = world.engine().can_spare(&world.cluster, &all, Leaving::Stopped).await;
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "1 of 3 members is up; stopping demo, demo-m02, demo-m03 leaves 0"
+        "stopping demo, demo-m02, demo-m03 would lose quorum: 0 of 3 members left"
     );
     // Workers can always go.
     world.engine().can_spare(&world.cluster, &names(["demo-m04"]), Leaving::Deleted).await.unwrap();
@@ -244,7 +244,7 @@ async fn who_is_cut_off_is_not_believed_and_does_not_speak_for_the_others() {
     // What the primary would not let go, and could not.
     let refused =
         world.engine().can_spare(&world.cluster, std::slice::from_ref(&second), Leaving::Stopped).await;
-    assert_eq!(refused.unwrap_err().to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    assert_eq!(refused.unwrap_err().to_string(), "stopping demo-m02 would lose quorum: 1 of 3 members left");
     let first = [first];
     world.engine().can_spare(&world.cluster, &first, Leaving::Deleted).await.unwrap();
     world.calls.take();
@@ -307,7 +307,7 @@ async fn a_member_with_an_alarm_or_without_a_leader_is_none_of_a_majority() {
     world.bootstrapper.set_unhealthy(world.name(), "demo-m03");
     let refused =
         world.engine().can_spare(&world.cluster, std::slice::from_ref(&second), Leaving::Stopped).await;
-    assert_eq!(refused.unwrap_err().to_string(), "2 of 3 members are up; stopping demo-m02 leaves 1");
+    assert_eq!(refused.unwrap_err().to_string(), "stopping demo-m02 would lose quorum: 1 of 3 members left");
     let third = names(["demo-m03"]);
     world.engine().can_spare(&world.cluster, &third, Leaving::Deleted).await.unwrap();
 }
@@ -321,7 +321,7 @@ async fn as_many_control_planes_are_paused_as_etcd_can_spare() {
     // A paused one does not answer.
     world.bootstrapper.set_up(world.name(), &second, false);
     let refused = can_pause(&third).await.unwrap_err();
-    assert_eq!(refused.to_string(), "2 of 3 members are up; pausing demo-m03 leaves 1");
+    assert_eq!(refused.to_string(), "pausing demo-m03 would lose quorum: 1 of 3 members left");
     can_pause(&second).await.unwrap();
     can_pause(&worker).await.unwrap();
     // The only node of a cluster is all of it.
@@ -361,7 +361,7 @@ async fn the_last_one_that_runs_is_stopped_by_force_and_comes_back_as_it_was() {
     let events = world.take_events();
     let Event::Warning { text } = &events[0] else { panic!("{events:?}") };
     assert!(
-        text.starts_with("1 of 1 members is up; stopping demo-m03 leaves 0; they stay members"),
+        text.starts_with("stopping demo-m03 would lose quorum: 0 of 1 members left; they remain members"),
         "{text}"
     );
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo-m03"]);
@@ -385,11 +385,11 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
         let spared = world.engine().can_turn_over(&world.cluster, control_plane_change).await;
         spared.map_err(|refused| refused.to_string())
     };
-    let refused = "2 of 3 members are up; deleting demo-m02 leaves 1";
+    let refused = "deleting demo-m02 would lose quorum: 1 of 3 members left";
     assert_eq!(spare(&world, &[], &second, &[]).await.unwrap_err(), refused);
     // What is dead is started first.
     spare(&world, &[&third], &second, &[]).await.unwrap();
-    let refused = "3 of 3 members are up; deleting and stopping demo-m02, demo, demo-m03 leaves 0";
+    let refused = "deleting and stopping demo-m02, demo, demo-m03 would lose quorum: 0 of 3 members left";
     assert_eq!(spare(&world, &[&third], &second, &[&first, &third]).await.unwrap_err(), refused);
     // Whoever joins has a vote, and is waited for as well.
     let fourth: NodeName = "new".parse().unwrap();
@@ -397,7 +397,7 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
     world.cluster.spec.nodes.push(flotilla_spec::NodeSpec { name: fourth.clone(), ..spec });
     world.cluster.allocate().unwrap();
     spare(&world, &[&fourth], &second, &[]).await.unwrap();
-    let refused = "3 of 4 members are up; deleting and stopping demo-m02, demo leaves 1";
+    let refused = "deleting and stopping demo-m02, demo would lose quorum: 1 of 4 members left";
     assert_eq!(spare(&world, &[&fourth], &second, &[&first]).await.unwrap_err(), refused);
     // Nobody is believed where nobody can be asked.
     for _ in 0..2 {

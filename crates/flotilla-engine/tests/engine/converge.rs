@@ -1,4 +1,4 @@
-//! Doing what was planned: in which order, what side by side, and what is told of it.
+//! Doing what was planned: in which order, what in parallel, and what is reported of it.
 
 use flotilla_core::Cancel;
 use flotilla_core::{Changed, Drain, Driver, KubernetesState, Power};
@@ -274,7 +274,7 @@ async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told
             "ensure-routes"
         ]
     );
-    let told = "demo-m02 cannot be drained while off: what ran there is forgotten".to_owned();
+    let told = "skipping the drain of demo-m02: powered off; pods on it are deleted".to_owned();
     assert_eq!(world.take_events()[0], Event::Warning { text: told });
 }
 
@@ -338,7 +338,8 @@ async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "`drain demo-m02` was told to fail", "the first failure is the error");
     let events = world.take_events();
-    let told = "cannot bear a fault: `kubectl uncordon demo-m02` does, should it be closed".to_owned();
+    let told =
+        "cannot bear a fault: if the node is still cordoned, run `kubectl uncordon demo-m02`".to_owned();
     assert_eq!(events.last(), Some(&Event::Warning { text: told }));
     assert_eq!(world.found().await.machines.len(), 2);
 }

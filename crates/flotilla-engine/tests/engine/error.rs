@@ -1,4 +1,4 @@
-//! What a failure means for a script, and what it tells a person.
+//! What a failure means for a script, and what it tells a user.
 
 use std::io;
 use std::time::Duration;
@@ -100,7 +100,7 @@ fn failures() -> Vec<EngineError> {
         },
         EngineError::RangesUnknown { cluster: demo() },
         LockError::Open { path: "/a/lock".into(), source: io::ErrorKind::NotFound.into() }.into(),
-        DriverError::Failed { what: "cannot make the network".into(), code, hints, source: None }.into(),
+        DriverError::Failed { what: "cannot create the network".into(), code, hints, source: None }.into(),
         DriverError::Guest(failed()).into(),
         BootstrapError::Node { action: "initialise", node: "demo".into(), source: failed() }.into(),
         BootstrapError::Api { action: "list the nodes".into(), source: "refused".into() }.into(),
@@ -158,13 +158,13 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     38 HOST_STATE_NEWER: /home/clusters/demo/state.json was written by a newer flotilla: schema version 3 is not supported, the newest supported one is 2
     38 HOST_STATE_DAMAGED: the address ranges of cluster demo are unknown: its state cannot be read
     30 HOST_IO: cannot open the lock file /a/lock
-    70 IF_NETWORK: cannot make the network
+    70 IF_NETWORK: cannot create the network
     80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status: 1
     80 GUEST_START: cannot initialise in node demo
     80 GUEST_START: cannot list the nodes
     82 GUEST_START_TIMEOUT: the first answer did not happen within 5 s
     82 GUEST_NODE_DRAIN: node demo could not be drained within 5 s
-    80 GUEST_START: the kubelet of node demo ends again and again
+    80 GUEST_START: the kubelet on node demo keeps crashing
     80 GUEST_START: cannot install the pod network
     38 HOST_KUBECONFIG: cannot change the kubeconfig
     "#);
@@ -284,7 +284,7 @@ fn a_node_that_does_not_answer_is_named_with_what_to_type() {
         format!("{exit_status} {name}: {error}\n  {}", error.hints().join("; "))
     });
     insta::assert_snapshot!(told.join("\n"), @"
-    89 GUEST_FROZEN: node demo-m02 is frozen: `true` was not tried
+    89 GUEST_FROZEN: node demo-m02 is frozen: did not try `true`
       unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`
     89 GUEST_FROZEN: cannot look in node demo-m02
       unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`

@@ -1,4 +1,4 @@
-//! The person's kubeconfig: it may be broken, and somebody else may have the cluster's name in it.
+//! The user's kubeconfig: it may be broken, and somebody else may have the cluster's name in it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn a_broken_one_stops_nothing() {
     let world = World::of(with_worker());
     world.kubeconfig.break_it();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    let warning = "warning: cannot add demo to your kubeconfig: it is broken; fix that, then run `flotilla update-context`";
+    let warning = "warning: cannot add demo to your kubeconfig: it is broken; fix it, then run `flotilla update-context`";
     assert_eq!(said(&world), [warning]);
 
     assert_eq!(world.start().await.unwrap(), Changed::No, "the cluster runs already");
@@ -78,5 +78,5 @@ async fn somebody_elses_entry_is_reported_and_left() {
     );
     assert!(world.kubeconfig.known().is_empty());
     assert_eq!(world.delete().await.unwrap(), Changed::Yes);
-    assert_eq!(said(&world), ["note: somebody else has demo: left as it is"]);
+    assert_eq!(said(&world), ["note: somebody else has demo: left unchanged"]);
 }

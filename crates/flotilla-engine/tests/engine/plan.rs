@@ -307,7 +307,7 @@ fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
     observed.kubernetes = KubernetesState::Unreachable;
     let silent = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(silent.contains("\napi/demo-c\n"), "{silent}");
-    // Nobody else is a member: what is in the primary's machine must not be made anew elsewhere.
+    // Nobody else is a member: what is in the primary's machine must not be made again elsewhere.
     observed.machines.insert(next.clone(), OFF);
     observed.joined.remove(&next);
     let off = shown(&plan::start(&cluster, &observed, &ready()));
@@ -317,7 +317,7 @@ fn any_control_plane_that_is_a_member_is_good_enough_to_go_on_from() {
     observed.initial_members.remove(&primary);
     let lost = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(lost.contains("\napi/demo-c <- machine/demo-c\n"), "{lost}");
-    // Nor in one that was made anew after that, and has not joined yet.
+    // Nor in one that was made again after that, and has not joined yet.
     observed.machines.insert(primary, OFF);
     let empty = shown(&plan::start(&cluster, &observed, &ready()));
     assert!(empty.contains("\napi/demo-c <- machine/demo-c\n"), "{empty}");
@@ -485,7 +485,7 @@ fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked
 fn what_is_waited_for_is_named() {
     let all = Condition::ALL.map(|(condition, _)| condition).into();
     let plan = plan::start(&one_node(), &all_of(&one_node()), &all);
-    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the nodes, the default service account, the system's pods, the system's deployments, the kubelet");
+    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the nodes, the default service account, the system pods, the system deployments, the kubelet");
 }
 
 #[test]

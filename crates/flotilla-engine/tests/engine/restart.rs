@@ -89,13 +89,13 @@ async fn if_the_dead_one_cannot_be_started_nobody_else_is_turned_off() {
 #[tokio::test]
 async fn one_whose_restart_would_cost_the_majority_is_not_turned_off_unless_forced() {
     let mut world = World::running_of(with_control_planes()).await;
-    // It is on, and its etcd is silent all the same.
+    // It is on, and its etcd is silent anyway.
     world.bootstrapper.set_up(world.name(), &"demo-m03".parse().unwrap(), false);
     world.calls.take();
     let (wanted, _) = smaller(&world.cluster, |role| role == Role::ControlPlane);
     let second = ["demo-m02".parse().unwrap()];
     let refused = resize(&mut world, &wanted, &second, false).await.unwrap_err();
-    assert_eq!(refused.to_string(), "2 of 3 members are up; restarting demo-m02 leaves 1");
+    assert_eq!(refused.to_string(), "restarting demo-m02 would lose quorum: 1 of 3 members left");
     assert!(powers(&world).is_empty());
     resize(&mut world, &wanted, &second, true).await.unwrap();
     assert_eq!(powers(&world), ["stop demo-m02", "ensure demo-m02"]);

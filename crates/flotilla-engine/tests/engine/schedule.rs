@@ -60,7 +60,7 @@ async fn what_ends_nodes_is_limited_as_well() {
     assert_eq!(world.calls.most_at_once("stop"), 1, "only the control plane is left");
 }
 
-/// While the others wait for their turn, nothing is told of them, and no time of theirs is running.
+/// While the others wait for their turn, nothing is reported of them, and no time of theirs is running.
 #[tokio::test(start_paused = true)]
 async fn a_step_begins_when_it_has_its_turn() {
     let world = slow(forty());

@@ -19,7 +19,7 @@ fn add(world: &mut World) -> [NodeName; 1] {
     [new]
 }
 
-/// Turns machines off, as a person may on purpose.
+/// Turns machines off, as a user may on purpose.
 fn kill(world: &World, nodes: &[&str]) {
     for node in nodes {
         world.driver.lose_power(world.name(), &name(node));
@@ -68,7 +68,7 @@ async fn control_planes_that_were_killed_are_not_started_for_another_node() {
     silence(&world);
     let error = world.engine().require_api(&world.cluster).await.unwrap_err();
     assert_eq!(error.to_string(), "etcd of cluster demo has no quorum while demo-m02, demo-m03 are off");
-    assert_eq!(error.hints(), ["`flotilla start -p demo` brings back control planes that are down"]);
+    assert_eq!(error.hints(), ["start control planes that are down with `flotilla start -p demo`"]);
     // One of them named is a majority again, and the other stays off.
     silence(&world);
     let named = [name("demo-m02")];

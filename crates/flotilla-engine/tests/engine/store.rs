@@ -18,7 +18,7 @@ use flotilla_spec::{NodeSpec, Role, WantedPower};
 use flotilla_testkit::fake;
 use tempfile::TempDir;
 
-/// A state folder that does not exist yet, and a cluster for it.
+/// A state directory that does not exist yet, and a cluster for it.
 struct Kept {
     root: TempDir,
     store: ClusterStore,
@@ -228,7 +228,7 @@ fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     assert!(matches!(error, EngineError::Newer { version: 4, newest: 3, .. }), "{error:?}");
     assert_eq!(error.code().name, "HOST_STATE_NEWER");
     assert!(error.to_string().contains(&kept.file("state.json").display().to_string()), "{error}");
-    assert_eq!(error.hints(), ["upgrade flotilla; nothing of cluster demo was changed"]);
+    assert_eq!(error.hints(), ["upgrade flotilla; cluster demo was not changed"]);
     assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
     fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 4}"#).unwrap();
     let error = kept.store.renewal(kept.cluster.name()).unwrap_err();
@@ -461,7 +461,7 @@ fn a_second_command_that_will_not_wait_is_told_who_holds_the_lock() {
     assert_eq!(
         error.to_string(),
         format!(
-            "another command changes cluster demo: process {}, `flotilla start`, since {}",
+            "another command is changing cluster demo: process {}, `flotilla start`, since {}",
             holder.pid, holder.since
         )
     );
@@ -512,7 +512,7 @@ fn commands_that_make_and_delete_a_cluster_at_the_same_time_do_not_meet() {
     const COMMANDS: usize = 4;
     const ROUNDS: usize = 100;
     let kept = Kept::new();
-    // So that the folder of all clusters stays.
+    // So that the directory of all clusters stays.
     let other = "other".parse().unwrap();
     let _other = kept.store.lock(&other, "a test", WhenBusy::Wait, &Cancel::new(), nobody_waits).unwrap();
     let inside = AtomicUsize::new(0);

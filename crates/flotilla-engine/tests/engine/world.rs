@@ -14,7 +14,7 @@ use flotilla_spec::{ClusterName, NodeName};
 use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeComputer, FakeDriver, FakeKubeconfig};
 use tempfile::TempDir;
 
-/// A host, a kubeconfig and a state folder with nothing in them but a cluster that was asked for.
+/// A host, a kubeconfig and a state directory with nothing in them but a cluster that was asked for.
 pub(crate) struct World {
     pub(crate) calls: Calls,
     pub(crate) driver: Arc<FakeDriver>,
@@ -48,7 +48,7 @@ pub(crate) fn of_nodes(roles: &[&str]) -> Cluster {
     fake::cluster_of_roles(roles)
 }
 
-/// What a person would find.
+/// What a user would find.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) network: bool,

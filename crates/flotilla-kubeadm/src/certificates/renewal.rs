@@ -166,7 +166,7 @@ async fn share_admin(control_planes: &[Arc<dyn Machine>]) -> Result<(), Bootstra
     let others = control_planes.iter().zip(&files).filter(|(_, file)| file.as_ref() != Some(longest));
     let shared = others.map(|(machine, _)| async move {
         let put = machine.guest().write(ADMIN_CONF, 0o600, longest).await;
-        put.map_err(in_node("hand over the administrator's credentials", machine.as_ref()))
+        put.map_err(in_node("copy the administrator's credentials", machine.as_ref()))
     });
     try_join_all(shared).await.map(drop)
 }

@@ -1,5 +1,5 @@
 //! Patches to what kubeadm writes: so that a start does not wait for the next round of a probe, and what a node's own
-//! kubelet is told.
+//! kubelet is reported.
 //!
 //! The targets' names are kubeadm's (`cmd/kubeadm/app/util/patches`); a kubeadm that does not know one skips it.
 
@@ -24,7 +24,7 @@ pub(crate) fn join_patches(node: &NodeSpec) -> Vec<(String, String)> {
     if node.kubelet.is_empty() && node.feature_gates.is_empty() {
         return Vec::new();
     }
-    // As JSON: kubeadm's YAML is an older one, in which a person's text may mean something else.
+    // As JSON: kubeadm's YAML is an older one, in which a user's text may mean something else.
     vec![("kubeletconfiguration+merge.json".to_owned(), kubelet(node).to_string())]
 }
 

@@ -148,7 +148,7 @@ async fn nobody_evicts_the_pods_of_a_node_that_is_off() {
 async fn a_pod_that_has_its_name_from_another_is_spared() {
     let api = with_pod();
     let old: Pod = serde_json::from_value(web("0")).unwrap();
-    assert_eq!(evict(&api.client(), &old).await.unwrap(), "pod default/web is another by now");
+    assert_eq!(evict(&api.client(), &old).await.unwrap(), "pod default/web was replaced");
     delete(&api.client(), &[old], &never()).await.unwrap();
     assert_eq!(api.log(), [EVICTION.to_owned(), format!("DELETE {WEB}")]);
     assert!(api.object(WEB).is_some());

@@ -1,5 +1,5 @@
 //! Data of etcd on a node's disk, and what is no longer in use of it. That is kept under a number in the node that it was
-//! in, and never overwritten: a person may need it. It goes with the node.
+//! in, and never overwritten: a user may need it. It goes with the node.
 
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Power};
 
@@ -32,7 +32,7 @@ pub(super) async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapErr
 
 /// Sets the data of a node's etcd aside. A node that has none is a success.
 pub(crate) async fn set_aside(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    run(machine, "set etcd's data aside", Cmd::sh(script())).await.map(drop)
+    run(machine, "move etcd's data aside", Cmd::sh(script())).await.map(drop)
 }
 
 fn script() -> String {
@@ -81,7 +81,7 @@ pub(super) mod tests {
             sh(root.path(), &script());
             sh(root.path(), &script());
         }
-        // One that a person has removed does not free its number.
+        // One that a user has removed does not free its number.
         sh(root.path(), "rm -r /var/lib/etcd.before-5; mkdir /var/lib/etcd.before-mine");
         sh(root.path(), &format!("mkdir -p {DATA}/member; echo 12 > {DATA}/member/db"));
         sh(root.path(), &script());

@@ -1,4 +1,4 @@
-//! A cluster out of a snapshot: etcd begins anew with a single member, and the other control planes have to join it.
+//! A cluster out of a snapshot: etcd begins again with a single member, and the other control planes have to join it.
 //!
 //! ```text
 //! new data beside the old ─▶ all control planes silent ─▶ others set aside and reset ─▶ data exchanged ─▶ API answers
@@ -42,10 +42,10 @@ const LIMIT: Duration = Duration::from_mins(10);
 
 /// For a database that has no checksum after it.
 const SKIP: &str = "--skip-hash-check";
-/// Above every revision that clients may have seen: what they remember of the future is void, and they look anew.
+/// Above every revision that clients may have seen: what they remember of the future is void, and they look again.
 const BUMP: &str = "--bump-revision=1000000000";
 
-/// Begins etcd anew in `machine`. `others` are the machines of all other control planes that are there; they are on, and
+/// Begins etcd again in `machine`. `others` are the machines of all other control planes that exist; they are on, and
 /// afterwards they have not joined. The data that all of them had is kept in them: see [`super::copies()`].
 pub(super) async fn restore(
     cluster: &Cluster,
@@ -64,7 +64,7 @@ pub(super) async fn restore(
         leave::clear(other.as_ref()).await
     }))
     .await?;
-    run(machine, "exchange etcd's data", Cmd::sh(exchange())).await?;
+    run(machine, "replace etcd's data", Cmd::sh(exchange())).await?;
     finish(cluster, machine, others, cancelled).await?;
     Ok(found)
 }
@@ -75,7 +75,7 @@ pub(super) async fn stop_and_examine(machine: &dyn Machine) -> Result<Snapshot, 
     snapshot::examine(machine, DATABASE).await
 }
 
-/// Brings the API back once etcd has begun anew in `machine`, and tells it what has changed since it was there last.
+/// Brings the API back once etcd has begun again in `machine`, and tells it what has changed since it was there last.
 pub(super) async fn finish(
     cluster: &Cluster,
     machine: &dyn Machine,

@@ -43,7 +43,7 @@ pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Sna
 pub(super) async fn save(via: &dyn Machine) -> Result<String, BootstrapError> {
     let path = new_path(via).await?;
     let save = etcdctl(Ipv4Addr::LOCALHOST, LIMIT, &["snapshot", "save", &path]);
-    run(via, "make a snapshot of etcd", save).await?;
+    run(via, "save a snapshot of etcd", save).await?;
     Ok(path)
 }
 

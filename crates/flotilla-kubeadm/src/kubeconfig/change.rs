@@ -55,7 +55,7 @@ pub enum Malformed {
 
 /// What it takes that the entry is in the file, and the current one if asked for.
 ///
-/// What the person added to our cluster and context stays, such as a proxy or a namespace. What would contradict the
+/// What the user added to our cluster and context stays, such as a proxy or a namespace. What would contradict the
 /// entry goes.
 pub(super) fn put(config: &Tree, entry: &Entry, current: bool) -> Result<Vec<Change>, Malformed> {
     let mut changes = header(config)?;
@@ -169,7 +169,7 @@ pub(super) fn named<'a>(items: &'a [Tree], name: &'a str) -> impl Iterator<Item 
     items.iter().enumerate().filter(move |(_, item)| is_ours(item)).map(|(index, _)| index)
 }
 
-/// The item of an entry in one of the lists, with what the person added to the one there.
+/// The item of an entry in one of the lists, with what the user added to the one there.
 fn item(list: &str, there: Option<&Tree>, entry: &Entry) -> Tree {
     let data = |pem: &[u8]| Tree::from(BASE64_STANDARD.encode(pem));
     let mut item = there.cloned().unwrap_or(Tree::Null);

@@ -1,6 +1,6 @@
 //! Changes the text of a kubeconfig and leaves everything else in it as it is.
 //!
-//! Block style is edited line by line. JSON and other forms are written anew from their content: nothing is lost but
+//! Block style is edited line by line. JSON and other forms are written again from their content: nothing is lost but
 //! comments and form. Both ways, the outcome is parsed and must say exactly what the changes ask for.
 
 use std::ops::Range;
@@ -104,7 +104,7 @@ impl Page<'_> {
         Some(patches)
     }
 
-    /// How far the person, or kubectl, indents the dashes of lists.
+    /// How far the user, or kubectl, indents the dashes of lists.
     fn usual_indent(&self) -> usize {
         let items = LISTS.iter().filter_map(|list| self.layout.key(list)?.items(self.text));
         items.filter(|items| !items.spans.is_empty()).map(|items| items.indent).next().unwrap_or(0)

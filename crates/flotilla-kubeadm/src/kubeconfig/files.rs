@@ -13,7 +13,7 @@ use super::owner::Owner;
 use super::tree::Tree;
 use super::{Changed, Entry, Identity, KubeconfigError, KubeconfigFile, State};
 
-/// The person's kubeconfig, in one file or several.
+/// The user's kubeconfig, in one file or several.
 #[derive(Debug, Clone)]
 pub struct Kubeconfigs {
     /// At least one.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use flotilla_linux::poll;
 
 use super::KubeconfigError;
-use super::save::folder_of;
+use flotilla_files::directory_of;
 
 /// Nobody takes that long to change a kubeconfig.
 const STALE_AFTER: Duration = Duration::from_mins(1);
@@ -31,7 +31,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a kubeconfig, waiting for it as long as `patience`. The folder must be there.
+    /// Takes the lock of a kubeconfig, waiting for it as long as `patience`. The directory must be there.
     pub(super) fn acquire(kubeconfig: &Path, patience: Duration) -> Result<Self, KubeconfigError> {
         let mut path = OsString::from(kubeconfig);
         path.push(".lock");
@@ -70,9 +70,9 @@ fn remove_if_stale(lock: &Path) -> io::Result<()> {
         return Ok(());
     }
     // Of two that find the same stale lock, the second could remove the new lock of the first. So one looks again
-    // and removes at a time: on the folder, because kubectl makes its lock with no right to open it.
-    let folder = File::open(folder_of(lock))?;
-    folder.lock()?;
+    // and removes at a time: on the directory, because kubectl makes its lock with no right to open it.
+    let directory = File::open(directory_of(lock))?;
+    directory.lock()?;
     if !is_stale(lock) {
         return Ok(());
     }
@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_an_error_at_once() {
         let error = Lock::acquire(Path::new("/not/there/config"), Duration::from_mins(1)).unwrap_err();
-        assert_eq!(error.to_string(), "cannot make the lock file /not/there/config.lock");
+        assert_eq!(error.to_string(), "cannot create the lock file /not/there/config.lock");
     }
 }

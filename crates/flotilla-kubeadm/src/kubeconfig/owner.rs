@@ -101,12 +101,12 @@ impl Owner<'_> {
         })
     }
 
-    /// Whether our context uses it, and no context of another cluster does: certificates are renewed, and a person may
+    /// Whether our context uses it, and no context of another cluster does: certificates are renewed, and a user may
     /// have chosen another way to log in to our cluster.
     fn is_used_by_us_alone(&self, item: &Tree) -> bool {
         let ours = self.first("contexts").filter(|context| self.is_our_context(context));
         let is_used = ours.and_then(|context| refers_to(context, "user")) == Some(self.name);
-        // All of ours is in one file. A user of that name in another one may be a person's, also without a context.
+        // All of ours is in one file. A user of that name in another one may be a user's, also without a context.
         let is_beside = ours.is_some_and(|context| {
             self.files.iter().any(|config| {
                 let has = |list, wanted: &Tree| {

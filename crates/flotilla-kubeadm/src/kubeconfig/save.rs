@@ -1,9 +1,11 @@
-//! Writes a file so that everybody sees either the old or the new one, and it stays whose it was.
+//! Writes a kubeconfig atomically, and keeps its owner.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
+
+use flotilla_files::{AtomicFile, directory_of};
 
 /// The kernel gives up after as many links (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
@@ -11,49 +13,41 @@ const MAX_LINKS: usize = 40;
 /// A user and a group.
 type Owner = (u32, u32);
 
-/// Makes the folder of a file, for its owner's eyes only, if it is not there.
-pub(super) fn make_folder_of(path: &Path, owner: Option<Owner>) -> io::Result<()> {
-    make_folder(folder_of(path), owner)
+/// Makes the directory of a file, for its owner's eyes only, if it does not exist.
+pub(super) fn make_directory_of(path: &Path, owner: Option<Owner>) -> io::Result<()> {
+    make_directory(directory_of(path), owner)
 }
 
 /// Writes a file, through a link to what it points at.
 ///
-/// A file that is there keeps its owner, and its mode but for what others may do with it: there is a key in it now. A
+/// A file that exists keeps its owner, and its mode but for what others may do with it: there is a key in it now. A
 /// new one is for the eyes of `owner` only, or of whoever runs this.
 pub(super) fn write(path: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Result<()> {
     let path = follow(path)?;
-    make_folder_of(&path, owner)?;
-    let folder = folder_of(&path);
-    let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(folder)?;
+    make_directory_of(&path, owner)?;
+    let file = AtomicFile::within(directory_of(&path), ".kubeconfig-", &path)?;
     match fs::metadata(&path) {
         Ok(old) => {
-            give(file.as_file(), Some((old.uid(), old.gid())))?;
-            file.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o700))?;
+            give(file.file(), Some((old.uid(), old.gid())))?;
+            file.file().set_permissions(Permissions::from_mode(old.mode() & 0o700))?;
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => give(file.as_file(), owner)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => give(file.file(), owner)?,
         Err(error) => return Err(error),
     }
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(&path).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
+    file.file().write_all(bytes)?;
+    file.finish()
 }
 
-/// The folder a file is in. A bare name is in the working folder.
-pub(super) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn make_folder(folder: &Path, owner: Option<Owner>) -> io::Result<()> {
-    if folder.is_dir() {
+fn make_directory(directory: &Path, owner: Option<Owner>) -> io::Result<()> {
+    if directory.is_dir() {
         return Ok(());
     }
-    make_folder(folder_of(folder), owner)?;
-    match DirBuilder::new().mode(0o700).create(folder) {
+    make_directory(directory_of(directory), owner)?;
+    match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         made => made?,
     }
-    owner.map_or(Ok(()), |(user, group)| chown(folder, Some(user), Some(group)))
+    owner.map_or(Ok(()), |(user, group)| chown(directory, Some(user), Some(group)))
 }
 
 /// Where the links lead, also if nothing is there yet.
@@ -61,7 +55,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
-            Ok(link) => path = folder_of(&path).join(link),
+            Ok(link) => path = directory_of(&path).join(link),
             // Not a link, or not there.
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
                 return Ok(path);

@@ -10,7 +10,7 @@ mod several;
 use super::*;
 use insta::assert_snapshot;
 
-/// kubectl's own form, with two clusters and the marks of a person.
+/// kubectl's own form, with two clusters and the marks of a user.
 const TWO: &str = "\
 # work things, ask Ada
 apiVersion: v1
@@ -80,7 +80,7 @@ fn take_out(file: &KubeconfigFile, name: &str) -> Result<Changed, KubeconfigErro
     })
 }
 
-/// A file as all there is of a person's kubeconfig.
+/// A file as all there is of a user's kubeconfig.
 fn alone(file: &KubeconfigFile) -> Kubeconfigs {
     Kubeconfigs::of(Some(file.path().as_os_str()), Path::new("/home/ada"))
 }

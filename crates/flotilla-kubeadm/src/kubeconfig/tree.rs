@@ -53,7 +53,7 @@ impl Tree {
         entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The value at `key`, which is added at the end with null if it is not there. Makes a map of anything else.
+    /// The value at `key`, which is added at the end with null if it does not exist. Makes a map of anything else.
     pub(super) fn at(&mut self, key: &str) -> &mut Tree {
         if !matches!(self, Self::Map(_)) {
             *self = Self::Map(Vec::new());

@@ -1,7 +1,7 @@
 //! The objects in the API that make a cluster, by the kubeadm phase that creates them.
 //!
 //! What joins need is looked at object by object: a single one that somebody has deleted lets every later join fail. Of
-//! kube-proxy and cluster DNS, which a person may replace on purpose, only what is left half-deleted counts as missing:
+//! kube-proxy and cluster DNS, which a user may replace on purpose, only what is left half-deleted counts as missing:
 //! without its daemon set or its deployment, the rest stays as it is.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};

@@ -1,4 +1,4 @@
-//! Objects of one kind, listed once and then followed by a watch: each change is told by the API server, and nothing is
+//! Objects of one kind, listed once and then followed by a watch: each change is reported by the API server, and nothing is
 //! asked for twice.
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ where
         Ok(&mut self.objects)
     }
 
-    /// Has the list made anew after the next pause.
+    /// Has the list made again after the next pause.
     pub(super) fn distrust(&mut self) {
         (self.version, self.events) = (None, None);
     }

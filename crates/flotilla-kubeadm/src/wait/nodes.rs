@@ -93,7 +93,7 @@ pub(super) fn problem(name: &str, boot: Option<&str>, node: Option<&Node>) -> Op
     let is_old = boot.is_some_and(|boot| reported != Some(boot));
     let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
     match conditions.find(|condition| condition.type_ == "Ready") {
-        Some(_) if is_old => Some(format!("node {name} has not reported since it was turned on")),
+        Some(_) if is_old => Some(format!("node {name} has not reported since it booted")),
         Some(ready) if ready.status == "True" => None,
         Some(ready) => Some(format!(
             "node {name} is not Ready: {}",

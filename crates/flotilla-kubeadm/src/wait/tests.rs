@@ -188,7 +188,7 @@ fn a_pod_that_is_not_ready_is_named() {
 #[test]
 fn a_pod_that_nobody_has_made_yet_is_waited_for() {
     let pods = system_pods().split_off(1);
-    assert_eq!(pod_problems_of(&pods), ["there is no pod with component=kube-apiserver"]);
+    assert_eq!(pod_problems_of(&pods), ["no pod has the label component=kube-apiserver"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn pods_that_have_ended_are_no_problem_and_no_help() {
     pods.push(pod("coredns-evicted", "k8s-app", "kube-dns", "Failed", "False"));
     assert_eq!(pod_problems_of(&pods), [] as [String; 0]);
     pods.remove(4);
-    assert_eq!(pod_problems_of(&pods), ["there is no pod with k8s-app=kube-dns"]);
+    assert_eq!(pod_problems_of(&pods), ["no pod has the label k8s-app=kube-dns"]);
 }
 
 #[test]

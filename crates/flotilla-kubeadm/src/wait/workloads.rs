@@ -23,7 +23,7 @@ pub(super) fn pod_problems(pods: &Objects<Pod>) -> Vec<String> {
     let absent = SYSTEM_PODS.iter().filter(|(label, value)| {
         !pods.iter().any(|pod| pod.labels().get(*label).is_some_and(|found| found == value))
     });
-    let absent = absent.map(|(label, value)| format!("there is no pod with {label}={value}"));
+    let absent = absent.map(|(label, value)| format!("no pod has the label {label}={value}"));
     absent.chain(pods.iter().filter_map(|pod| pod_problem(pod))).collect()
 }
 

@@ -30,7 +30,7 @@ pub(super) const NAMESPACES: [&str; 6] = ["mnt", "pid", "net", "uts", "ipc", "cg
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
-    /// The state folder, which need not be there yet.
+    /// The state directory, which need not be there yet.
     pub(super) home: PathBuf,
     pub(super) root: bool,
     /// What root has; of anybody else, what root would have here.
@@ -181,7 +181,7 @@ fn file_system(directory: &Path) -> Option<FsWord> {
     directory.ancestors().find_map(|path| statfs(path).ok()).map(|stat| stat.f_type)
 }
 
-/// Tries the folder, or the nearest one above it that is there.
+/// Tries the directory, or the nearest one above it that exists.
 fn try_home(home: &Path) -> Result<Trial, TrialError> {
     let folder = disk::nearest_existing(home).map_err(|source| TrialError::Write { source })?;
     try_folder(folder)

@@ -40,7 +40,7 @@ pub(super) fn permission(facts: &Facts) -> Finding {
     }
     CHECK.fatal(
         format!("permission: you are root, but without {}", lacks.join(" and ")),
-        "run it outside of the container that you are in, or make that one privileged",
+        "run it outside the container, or make the container privileged",
     )
 }
 
@@ -49,8 +49,8 @@ pub(super) fn kernel(facts: &Facts) -> Finding {
     let release = &facts.release;
     let Some(version) = parse_version(release) else {
         return CHECK.warning(
-            format!("kernel: Linux {release}, whose age cannot be told"),
-            format!("see that it is {} or newer", dotted(OLDEST_FOR_KUBE_PROXY)),
+            format!("kernel: Linux {release}, unrecognised version"),
+            format!("make sure that it is {} or newer", dotted(OLDEST_FOR_KUBE_PROXY)),
         );
     };
     if version < OLDEST_KERNEL {
@@ -61,7 +61,7 @@ pub(super) fn kernel(facts: &Facts) -> Finding {
     } else if version < OLDEST_FOR_KUBE_PROXY {
         CHECK.warning(
             format!(
-                "kernel: Linux {release}; kube-proxy wants {} for nftables",
+                "kernel: Linux {release}; kube-proxy needs {} for nftables",
                 dotted(OLDEST_FOR_KUBE_PROXY)
             ),
             "install a newer one, or start clusters with `--extra-config=kube-proxy.mode=iptables`",
@@ -77,10 +77,7 @@ pub(super) fn namespaces(facts: &Facts) -> Finding {
     if missing.is_empty() {
         return CHECK.good(format!("namespaces: {}", NAMESPACES.join(", ")));
     }
-    CHECK.fatal(
-        format!("namespaces: the kernel has none of the kind {}", missing.join(", ")),
-        "use a distribution's own kernel: it was left out of this one",
-    )
+    CHECK.fatal(format!("namespaces: the kernel lacks {}", missing.join(", ")), "use a distribution's kernel")
 }
 
 pub(super) fn cgroups(facts: &Facts) -> Finding {
@@ -89,7 +86,7 @@ pub(super) fn cgroups(facts: &Facts) -> Finding {
         Cgroups::None => {
             return CHECK.fatal(
                 "cgroups: none are mounted",
-                "mount them with `mount -t cgroup2 cgroup2 /sys/fs/cgroup`, as systemd does",
+                "mount them with `mount -t cgroup2 cgroup2 /sys/fs/cgroup`, like systemd",
             );
         }
         Cgroups::V1(there) => ("v1", &NEEDED_V1[..], &WANTED_V1[..], there),
@@ -112,11 +109,11 @@ pub(super) fn cgroups(facts: &Facts) -> Finding {
 pub(super) fn overlay(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_NO_OVERLAY", 36);
     if facts.overlay {
-        CHECK.good("overlay: the kernel has it")
+        CHECK.good("overlay: supported by the kernel")
     } else {
         CHECK.fatal(
-            "overlay: the kernel does not have this file system",
-            "use a distribution's own kernel, and see that the modules of the running one are in /lib/modules",
+            "overlay: not supported by the kernel",
+            "use a distribution's kernel, and make sure that its modules are in /lib/modules",
         )
     }
 }
@@ -126,8 +123,8 @@ pub(super) fn state_folder_is_writable(facts: &Facts) -> Finding {
     let home = facts.home.display();
     match &facts.home_trial {
         Some(Err(TrialError::Write { source })) => CHECK.fatal(
-            format!("writing: nothing can be written to {home}: {source}"),
-            "make that file system writable, or set FLOTILLA_HOME to a folder on another one",
+            format!("writing: cannot write to {home}: {source}"),
+            "make that file system writable, or set FLOTILLA_HOME to a directory on another one",
         ),
         Some(_) => CHECK.good(format!("writing: {home} is writable")),
         None => CHECK.good(format!("writing: root will try {home}")),
@@ -140,43 +137,43 @@ pub(super) fn state_folder(facts: &Facts) -> Finding {
     if facts.home_on_overlay {
         // An overlay cannot be the upper layer of another.
         return CHECK.fatal(
-            format!("state folder: {home} is on an overlay, and nodes' file systems cannot be made on one"),
-            "set FLOTILLA_HOME to a folder on a disk or a volume",
+            format!("state directory: {home} is on an overlay, which cannot hold the nodes' file systems"),
+            "set FLOTILLA_HOME to a directory on a disk or a volume",
         );
     }
     match &facts.home_trial {
-        // A kernel without overlays is told of already.
+        // A kernel without overlays is reported of already.
         Some(Err(TrialError::Overlay { source })) if facts.overlay => CHECK.fatal(
             format!(
-                "state folder: {home} is on a file system that cannot be the upper layer of an overlay, like NFS, \
+                "state directory: {home} is on a file system that cannot be the upper layer of an overlay, like NFS, \
                  eCryptfs or an older ZFS: {source}"
             ),
-            "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+            "set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs",
         ),
         Some(Err(TrialError::Untried { source })) => CHECK.warning(
-            format!("state folder: could not try whether {home} can be the upper layer of an overlay: {source}"),
-            "if nodes do not start, set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+            format!("state directory: cannot check whether {home} can be the upper layer of an overlay: {source}"),
+            "if nodes do not start, set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs",
         ),
         Some(Ok(Trial { hard_links: false })) => CHECK.warning(
-            format!("state folder: {home} is on a file system without hard links, so every node copies all images"),
-            "set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs",
+            format!("state directory: {home} is on a file system without hard links, so every node copies all images"),
+            "set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs",
         ),
-        _ => CHECK.good(format!("state folder: {home}")),
+        _ => CHECK.good(format!("state directory: {home}")),
     }
 }
 
 pub(super) fn inotify(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_FEW_INOTIFY", 37);
     let Setting { value, .. } = facts.inotify_instances;
-    let text = format!("inotify: {value} instances for each user");
+    let text = format!("inotify: {value} instances per user");
     if value >= INOTIFY_INSTANCES {
         CHECK.good(text)
     } else if can_raise(facts, facts.inotify_instances) {
         CHECK.good(format!("{text}, will be raised to {INOTIFY_INSTANCES}"))
     } else {
         CHECK.fatal(
-            format!("{text}, and it cannot be raised"),
-            format!("set fs.inotify.max_user_instances to {INOTIFY_INSTANCES} where you can"),
+            format!("{text}, cannot be raised"),
+            format!("set fs.inotify.max_user_instances to {INOTIFY_INSTANCES} on the host"),
         )
     }
 }
@@ -186,10 +183,10 @@ pub(super) fn open_files(facts: &Facts) -> Finding {
     match facts.open_files {
         None => CHECK.good("open files: no limit"),
         Some(limit) if limit >= FEW_OPEN_FILES => {
-            CHECK.good(format!("open files: up to {limit} for each process"))
+            CHECK.good(format!("open files: up to {limit} per process"))
         }
         Some(limit) => CHECK.warning(
-            format!("open files: only up to {limit} for each process"),
+            format!("open files: only up to {limit} per process"),
             "raise the hard limit of `nofile` in /etc/security/limits.conf, and log in again",
         ),
     }
@@ -198,11 +195,11 @@ pub(super) fn open_files(facts: &Facts) -> Finding {
 pub(super) fn oom_scores(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_NO_OOM_SCORES", 37);
     if facts.capabilities.contains(CapabilitySet::SYS_RESOURCE) {
-        CHECK.good("out of memory: the system's own containers are spared")
+        CHECK.good("out of memory: system containers are killed last")
     } else {
         CHECK.warning(
-            "out of memory: containers' scores are not lowered, so the system's own are not spared",
-            "give CAP_SYS_RESOURCE to the container or the service that you are in",
+            "out of memory: cannot lower OOM scores (no CAP_SYS_RESOURCE), so system containers may be killed first",
+            "give CAP_SYS_RESOURCE to the container or service that flotilla runs in",
         )
     }
 }
@@ -211,15 +208,15 @@ pub(super) fn selinux(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_SELINUX", 37);
     if facts.selinux_enforces {
         CHECK.warning(
-            "SELinux: enforcing, which may keep nodes from what they need",
-            "if a node fails, look with `ausearch -m avc -ts recent`, and try again after `setenforce 0`",
+            "SELinux: enforcing, which may block nodes",
+            "if a node fails, check `ausearch -m avc -ts recent`, and retry after `setenforce 0`",
         )
     } else {
         CHECK.good("SELinux: not enforcing")
     }
 }
 
-/// Whether `start` can raise it. Whoever is not root yet is told that already, and will be able to as root.
+/// Whether `start` can raise it. Whoever is not root yet is reported that already, and will be able to as root.
 pub(super) fn can_raise(facts: &Facts, setting: Setting) -> bool {
     setting.writable || !facts.root
 }

@@ -12,19 +12,16 @@ use super::Check;
 use super::facts::Facts;
 use super::host::can_raise;
 
-const GIVE_RANGES: &str = "give free ranges with --subnet and --pod-subnet";
+const GIVE_RANGES: &str = "choose free ranges with --subnet and --pod-subnet";
 
 pub(super) fn forwarding(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_NO_FORWARDING", 77);
     if facts.forwarding.value != 0 {
         CHECK.good("forwarding: on")
     } else if can_raise(facts, facts.forwarding) {
-        CHECK.good("forwarding: off, will be switched on")
+        CHECK.good("forwarding: off, will be turned on")
     } else {
-        CHECK.fatal(
-            "forwarding: off, and it cannot be switched on",
-            "set net.ipv4.ip_forward to 1 where you can",
-        )
+        CHECK.fatal("forwarding: off and cannot be turned on", "set net.ipv4.ip_forward to 1 on the host")
     }
 }
 
@@ -34,9 +31,9 @@ pub(super) fn packet_filter(facts: &Facts) -> Finding {
         Some(true) => CHECK.good("packet filter: nf_tables"),
         Some(false) => CHECK.fatal(
             "packet filter: the kernel has no nf_tables",
-            "use a distribution's own kernel, and see that the modules of the running one are in /lib/modules",
+            "use a distribution's kernel, and make sure that its modules are in /lib/modules",
         ),
-        None => CHECK.warning("packet filter: the kernel does not tell whether it has nf_tables", run_as_root("flotilla doctor")),
+        None => CHECK.warning("packet filter: cannot check for nf_tables", run_as_root("flotilla doctor")),
     }
 }
 
@@ -45,8 +42,8 @@ pub(super) fn legacy_iptables(facts: &Facts) -> Finding {
     match facts.legacy_filter {
         Some(false) => CHECK.good("legacy iptables: no rules"),
         Some(true) => CHECK.warning(
-            "legacy iptables: rules are in force; if they drop forwarded packets, nodes reach nothing outside",
-            "look with `iptables-legacy -S FORWARD`, and let packets pass with `iptables-legacy -P FORWARD ACCEPT`",
+            "legacy iptables: has rules; if they drop forwarded packets, nodes have no access to other networks",
+            "check `iptables-legacy -S FORWARD`, and accept packets with `iptables-legacy -P FORWARD ACCEPT`",
         ),
         None => CHECK.warning("legacy iptables: only root can see its rules", run_as_root("flotilla doctor")),
     }
@@ -57,11 +54,12 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
     let is_closed = |refusals: &Refusals| refusals.owned.iter().any(|chain| chain.table == "firewalld");
     match (facts.firewalld, &facts.refusals) {
         (Some(false), _) => CHECK.good("firewalld: no rules"),
-        (Some(true), Some(refusals)) if !is_closed(refusals) => CHECK
-            .good("firewalld: `start` lets packets of clusters pass, again after each reload of firewalld"),
+        (Some(true), Some(refusals)) if !is_closed(refusals) => {
+            CHECK.good("firewalld: `start` adds rules for clusters, again after each reload of firewalld")
+        }
         // Its table belongs to it alone, or nobody could look.
         (Some(true), _) => CHECK.warning(
-            "firewalld: it keeps its rules to itself, so `start` may not let packets of clusters pass",
+            "firewalld: owns its table, so `start` cannot add rules for clusters",
             format!("trust the cluster's ranges: `{}`", trust(facts)),
         ),
         (None, _) => CHECK.warning("firewalld: only root can see its rules", run_as_root("flotilla doctor")),
@@ -69,12 +67,12 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
 }
 
 /// Chains that refuse what is for the host itself. `start` opens them for questions for names and for nothing else: what
-/// else nodes may do is the person's to decide.
+/// else nodes may do is the user's to decide.
 pub(super) fn firewall(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_FIREWALL", 71);
     let Some(refusals) = &facts.refusals else {
         return if facts.root {
-            CHECK.good("firewall: there is no nft yet to look with; `start` looks with its bundle's")
+            CHECK.good("firewall: not checked without nft; `start` checks with the bundle's")
         } else {
             CHECK.warning("firewall: only root can see its rules", run_as_root("flotilla doctor"))
         };
@@ -88,15 +86,15 @@ pub(super) fn firewall(facts: &Facts) -> Finding {
                 placed(chain)
             ),
             format!(
-                "if they are to, let them in: `nft insert rule {} iifname \"flo*\" accept` until it is loaded again, for \
+                "to allow it, run `nft insert rule {} iifname \"flo*\" accept` until it is loaded again, for \
                  good `ufw allow in on flo+` or what your firewall has for it",
                 placed(chain)
             ),
         ),
-        None if refusals.forward.is_empty() => CHECK.good("firewall: nothing is refused"),
+        None if refusals.forward.is_empty() => CHECK.good("firewall: refuses no packets"),
         None => {
             let chains: Vec<_> = refusals.forward.iter().map(placed).collect();
-            CHECK.good(format!("firewall: `start` lets packets of clusters pass {}", chains.join(", ")))
+            CHECK.good(format!("firewall: `start` adds rules for clusters to {}", chains.join(", ")))
         }
     }
 }
@@ -118,7 +116,7 @@ pub(super) fn subnets(facts: &Facts) -> Finding {
     };
     if let Some(all) = ranges.iter().find(|range| range.before_main && range.dst.prefix_len() == 0) {
         return CHECK.warning(
-            format!("subnets: all packets of this host leave {}, those for nodes, too", by(all)),
+            format!("subnets: all packets of this host are routed {}, also those for nodes", by(all)),
             "have the host's own networks excepted (Tailscale: `tailscale set --exit-node-allow-lan-access`), or put a \
              cluster's ranges first: `ip rule add to RANGE lookup main priority 100`",
         );
@@ -138,7 +136,7 @@ pub(super) fn subnets(facts: &Facts) -> Finding {
                     range.dst,
                     by(range)
                 ),
-                "give services another range with --service-cluster-ip-range",
+                "choose another service range with --service-cluster-ip-range",
             ),
             None => CHECK.good(format!("subnets: {nodes} is free for nodes, {pods} for pods")),
         },
@@ -148,7 +146,7 @@ pub(super) fn subnets(facts: &Facts) -> Finding {
 pub(super) fn name_server(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_NO_NAME_SERVER", 75);
     let none = |why: &str, cure: &str| {
-        CHECK.warning(format!("name server: {why}, so nodes resolve only the cluster's names"), cure)
+        CHECK.warning(format!("name server: {why}; nodes resolve only names of the cluster"), cure)
     };
     match &facts.name_server {
         Ok(Upstream::Servers(servers)) => {
@@ -156,14 +154,14 @@ pub(super) fn name_server(facts: &Facts) -> Finding {
             CHECK.good(format!("name server: {}", servers.join(", ")))
         }
         Ok(Upstream::Loopback(server)) => CHECK.good(format!("name server: {server} of this host")),
-        Ok(Upstream::None(NoServer::Unnamed)) => none("this host has none", "name one in /etc/resolv.conf"),
+        Ok(Upstream::None(NoServer::Unnamed)) => none("this host has none", "add one to /etc/resolv.conf"),
         Ok(Upstream::None(NoServer::OnlyIpv6)) => none(
             "all have IPv6 addresses, which nodes cannot reach",
-            "name one with an IPv4 address in /etc/resolv.conf",
+            "add one with an IPv4 address to /etc/resolv.conf",
         ),
         Ok(Upstream::None(NoServer::BehindSystemd)) => none(
-            "systemd-resolved answers this host alone and asks no server with an IPv4 address",
-            "give it one: `resolvectl dns LINK ADDRESS`",
+            "systemd-resolved answers only this host and uses no server with an IPv4 address",
+            "add one: `resolvectl dns LINK ADDRESS`",
         ),
         Err(error) => CHECK.warning(format!("name server: {error}"), "make that file readable"),
     }
@@ -177,8 +175,8 @@ fn by(range: &UsedRange) -> String {
 fn taken(whose: &str, ranges: &[UsedRange], takes_all: impl Fn(Ipv4Net) -> bool) -> String {
     match ranges.iter().find(|range| takes_all(range.dst)) {
         Some(range) => {
-            format!("subnets: none is free for {whose}, since {} is routed {}", range.dst, by(range))
+            format!("subnets: none is free for {whose}: {} is routed {}", range.dst, by(range))
         }
-        None => format!("subnets: none is free for {whose}, all are in use"),
+        None => format!("subnets: none is free for {whose}: all are in use"),
     }
 }

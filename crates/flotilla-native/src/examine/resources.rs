@@ -17,10 +17,7 @@ const LITTLE_DISK: u64 = 5 * GB;
 pub(super) fn cpus(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("RSRC_FEW_CORES", 29);
     match facts.cpus {
-        0 | 1 => CHECK.warning(
-            "processors: 1, with which a cluster is slow to start",
-            "give this machine two or more, if it is a virtual one",
-        ),
+        0 | 1 => CHECK.warning("CPUs: 1, so clusters start slowly", "give this machine two or more CPUs"),
         several => CHECK.good(format!("processors: {several}")),
     }
 }
@@ -33,7 +30,7 @@ pub(super) fn memory(facts: &Facts) -> Finding {
     if total < LEAST_MEMORY {
         CHECK.fatal(text, format!("use a machine with {} or more", size(LITTLE_MEMORY)))
     } else if available < LITTLE_MEMORY {
-        CHECK.warning(text, "end programs that you do not need, or give nodes less with --memory")
+        CHECK.warning(text, "stop programs that you do not need, or limit nodes with --memory")
     } else {
         CHECK.good(text)
     }
@@ -41,7 +38,7 @@ pub(super) fn memory(facts: &Facts) -> Finding {
 
 pub(super) fn disk(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("RSRC_DISK_FULL", 26);
-    const CURE: &str = "free some space, or set FLOTILLA_HOME to a folder on a larger file system";
+    const CURE: &str = "free some space, or set FLOTILLA_HOME to a directory on a larger file system";
     let home = facts.home.display();
     match &facts.free_disk {
         Ok(free) => {
@@ -53,8 +50,8 @@ pub(super) fn disk(facts: &Facts) -> Finding {
             }
         }
         Err(error) => CHECK.warning(
-            format!("disk: the room for {home} cannot be told: {error}"),
-            "see that you may enter the folders above it",
+            format!("disk: cannot determine the free space for {home}: {error}"),
+            "make its parent directories accessible",
         ),
     }
 }

@@ -87,17 +87,17 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     check_form(&findings);
     assert!(findings.iter().all(|finding| finding.severity == Severity::Good), "{findings:?}");
     let texts: Vec<_> = findings.into_iter().map(|finding| finding.text).collect();
-    insta::assert_snapshot!(texts.join("\n"), @r"
+    insta::assert_snapshot!(texts.join("\n"), @"
     permission: you are root
     kernel: Linux 6.1.0-18-amd64
     namespaces: mnt, pid, net, uts, ipc, cgroup
     cgroups: v2, with cpu, cpuset, memory, pids
-    overlay: the kernel has it
+    overlay: supported by the kernel
     writing: /root/.flotilla is writable
-    state folder: /root/.flotilla
-    inotify: 8192 instances for each user
-    open files: up to 1048576 for each process
-    out of memory: the system's own containers are spared
+    state directory: /root/.flotilla
+    inotify: 8192 instances per user
+    open files: up to 1048576 per process
+    out of memory: system containers are killed last
     SELinux: not enforcing
     processors: 2
     memory: 23 GB available of 24 GB
@@ -106,7 +106,7 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     packet filter: nf_tables
     legacy iptables: no rules
     firewalld: no rules
-    firewall: nothing is refused
+    firewall: refuses no packets
     subnets: 10.213.0.0/24 is free for nodes, 10.244.0.0/16 for pods
     name server: 192.168.1.1, 9.9.9.9
     ");
@@ -126,12 +126,12 @@ fn only_root_will_do() {
     insta::assert_snapshot!(said(|host| host.root = false), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
     insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::NET_ADMIN), @r"
     Fatal HOST_PERMISSION 37
     permission: you are root, but without CAP_NET_ADMIN
-    -> run it outside of the container that you are in, or make that one privileged
+    -> run it outside the container, or make the container privileged
     ");
 }
 
@@ -143,15 +143,15 @@ fn kernels_are_told_by_their_age() {
     kernel: Linux 5.7.19 is older than 5.8
     -> install Linux 5.13 or newer
     ");
-    insta::assert_snapshot!(kernel("5.10.0-35-amd64"), @r"
+    insta::assert_snapshot!(kernel("5.10.0-35-amd64"), @"
     Warning HOST_OLD_KERNEL 36
-    kernel: Linux 5.10.0-35-amd64; kube-proxy wants 5.13 for nftables
+    kernel: Linux 5.10.0-35-amd64; kube-proxy needs 5.13 for nftables
     -> install a newer one, or start clusters with `--extra-config=kube-proxy.mode=iptables`
     ");
-    insta::assert_snapshot!(kernel("our-own"), @r"
+    insta::assert_snapshot!(kernel("our-own"), @"
     Warning HOST_OLD_KERNEL 36
-    kernel: Linux our-own, whose age cannot be told
-    -> see that it is 5.13 or newer
+    kernel: Linux our-own, unrecognised version
+    -> make sure that it is 5.13 or newer
     ");
     for good in ["5.13.0", "5.14-rc1", "10.0"] {
         assert_eq!(kernel(good), format!("Good HOST_OLD_KERNEL 36\nkernel: Linux {good}\n"));
@@ -160,20 +160,20 @@ fn kernels_are_told_by_their_age() {
 
 #[test]
 fn what_a_kernel_was_made_without_is_named() {
-    insta::assert_snapshot!(said(|host| host.namespaces.retain(|name| *name != "net" && *name != "ipc")), @r"
+    insta::assert_snapshot!(said(|host| host.namespaces.retain(|name| *name != "net" && *name != "ipc")), @"
     Fatal HOST_NO_NAMESPACES 36
-    namespaces: the kernel has none of the kind net, ipc
-    -> use a distribution's own kernel: it was left out of this one
+    namespaces: the kernel lacks net, ipc
+    -> use a distribution's kernel
     ");
     insta::assert_snapshot!(said(|host| host.overlay = false), @r"
     Fatal HOST_NO_OVERLAY 36
-    overlay: the kernel does not have this file system
-    -> use a distribution's own kernel, and see that the modules of the running one are in /lib/modules
+    overlay: not supported by the kernel
+    -> use a distribution's kernel, and make sure that its modules are in /lib/modules
     ");
     insta::assert_snapshot!(said(|host| host.nf_tables = Some(false)), @r"
     Fatal HOST_NO_NFTABLES 36
     packet filter: the kernel has no nf_tables
-    -> use a distribution's own kernel, and see that the modules of the running one are in /lib/modules
+    -> use a distribution's kernel, and make sure that its modules are in /lib/modules
     ");
 }
 
@@ -202,7 +202,7 @@ fn both_versions_of_control_groups_will_do_with_their_controllers() {
     insta::assert_snapshot!(said(|host| host.cgroups = Cgroups::None), @r"
     Fatal HOST_NO_CGROUPS 36
     cgroups: none are mounted
-    -> mount them with `mount -t cgroup2 cgroup2 /sys/fs/cgroup`, as systemd does
+    -> mount them with `mount -t cgroup2 cgroup2 /sys/fs/cgroup`, like systemd
     ");
 }
 
@@ -210,8 +210,8 @@ fn both_versions_of_control_groups_will_do_with_their_controllers() {
 fn nodes_cannot_be_kept_on_an_overlay() {
     insta::assert_snapshot!(said(|host| host.home_on_overlay = true), @r"
     Fatal HOST_OVERLAY_HOME 36
-    state folder: /root/.flotilla is on an overlay, and nodes' file systems cannot be made on one
-    -> set FLOTILLA_HOME to a folder on a disk or a volume
+    state directory: /root/.flotilla is on an overlay, which cannot hold the nodes' file systems
+    -> set FLOTILLA_HOME to a directory on a disk or a volume
     ");
 }
 
@@ -219,27 +219,27 @@ fn nodes_cannot_be_kept_on_an_overlay() {
 fn what_the_state_folder_cannot_do_is_told_by_trying() {
     let tried = |trial| said(|host| host.home_trial = Some(trial));
     let write = TrialError::Write { source: io::ErrorKind::ReadOnlyFilesystem.into() };
-    insta::assert_snapshot!(tried(Err(write)), @r"
+    insta::assert_snapshot!(tried(Err(write)), @"
     Fatal HOST_READ_ONLY_HOME 37
-    writing: nothing can be written to /root/.flotilla: read-only filesystem or storage medium
-    -> make that file system writable, or set FLOTILLA_HOME to a folder on another one
+    writing: cannot write to /root/.flotilla: read-only filesystem or storage medium
+    -> make that file system writable, or set FLOTILLA_HOME to a directory on another one
     ");
     let overlay = TrialError::Overlay { source: io::ErrorKind::InvalidInput.into() };
     insta::assert_snapshot!(tried(Err(overlay)), @r"
     Fatal HOST_OVERLAY_HOME 36
-    state folder: /root/.flotilla is on a file system that cannot be the upper layer of an overlay, like NFS, eCryptfs or an older ZFS: invalid input parameter
-    -> set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    state directory: /root/.flotilla is on a file system that cannot be the upper layer of an overlay, like NFS, eCryptfs or an older ZFS: invalid input parameter
+    -> set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs
     ");
     let untried = TrialError::Untried { source: io::ErrorKind::PermissionDenied.into() };
-    insta::assert_snapshot!(tried(Err(untried)), @r"
+    insta::assert_snapshot!(tried(Err(untried)), @"
     Warning HOST_OVERLAY_HOME 36
-    state folder: could not try whether /root/.flotilla can be the upper layer of an overlay: permission denied
-    -> if nodes do not start, set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    state directory: cannot check whether /root/.flotilla can be the upper layer of an overlay: permission denied
+    -> if nodes do not start, set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs
     ");
     insta::assert_snapshot!(tried(Ok(Trial { hard_links: false })), @r"
     Warning HOST_OVERLAY_HOME 36
-    state folder: /root/.flotilla is on a file system without hard links, so every node copies all images
-    -> set FLOTILLA_HOME to a folder on a local disk with ext4, xfs or btrfs
+    state directory: /root/.flotilla is on a file system without hard links, so every node copies all images
+    -> set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs
     ");
 }
 
@@ -251,19 +251,19 @@ fn settings_that_start_raises_are_no_trouble_unless_they_cannot_be_raised() {
             host.forwarding = Setting { value: 0, writable };
         }
     };
-    insta::assert_snapshot!(said(low(true)), @r"
+    insta::assert_snapshot!(said(low(true)), @"
     Good HOST_FEW_INOTIFY 37
-    inotify: 128 instances for each user, will be raised to 8192
+    inotify: 128 instances per user, will be raised to 8192
     Good IF_NO_FORWARDING 77
-    forwarding: off, will be switched on
+    forwarding: off, will be turned on
     ");
-    insta::assert_snapshot!(said(low(false)), @r"
+    insta::assert_snapshot!(said(low(false)), @"
     Fatal HOST_FEW_INOTIFY 37
-    inotify: 128 instances for each user, and it cannot be raised
-    -> set fs.inotify.max_user_instances to 8192 where you can
+    inotify: 128 instances per user, cannot be raised
+    -> set fs.inotify.max_user_instances to 8192 on the host
     Fatal IF_NO_FORWARDING 77
-    forwarding: off, and it cannot be switched on
-    -> set net.ipv4.ip_forward to 1 where you can
+    forwarding: off and cannot be turned on
+    -> set net.ipv4.ip_forward to 1 on the host
     ");
     // Who is not root could not raise them now: that is said once, about root.
     let mut facts = Facts { root: false, ..well() };
@@ -275,26 +275,26 @@ fn settings_that_start_raises_are_no_trouble_unless_they_cannot_be_raised() {
 #[test]
 fn what_works_less_well_is_a_warning() {
     let files = |limit| said(|host| host.open_files = limit);
-    insta::assert_snapshot!(files(Some(1024)), @r"
+    insta::assert_snapshot!(files(Some(1024)), @"
     Warning HOST_FEW_OPEN_FILES 30
-    open files: only up to 1024 for each process
+    open files: only up to 1024 per process
     -> raise the hard limit of `nofile` in /etc/security/limits.conf, and log in again
     ");
     assert_eq!(files(None), "Good HOST_FEW_OPEN_FILES 30\nopen files: no limit\n");
     insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::SYS_RESOURCE), @r"
     Warning HOST_NO_OOM_SCORES 37
-    out of memory: containers' scores are not lowered, so the system's own are not spared
-    -> give CAP_SYS_RESOURCE to the container or the service that you are in
+    out of memory: cannot lower OOM scores (no CAP_SYS_RESOURCE), so system containers may be killed first
+    -> give CAP_SYS_RESOURCE to the container or service that flotilla runs in
     ");
     insta::assert_snapshot!(said(|host| host.selinux_enforces = true), @r"
     Warning HOST_SELINUX 37
-    SELinux: enforcing, which may keep nodes from what they need
-    -> if a node fails, look with `ausearch -m avc -ts recent`, and try again after `setenforce 0`
+    SELinux: enforcing, which may block nodes
+    -> if a node fails, check `ausearch -m avc -ts recent`, and retry after `setenforce 0`
     ");
     insta::assert_snapshot!(said(|host| host.cpus = 1), @r"
     Warning RSRC_FEW_CORES 29
-    processors: 1, with which a cluster is slow to start
-    -> give this machine two or more, if it is a virtual one
+    CPUs: 1, so clusters start slowly
+    -> give this machine two or more CPUs
     ");
 }
 
@@ -311,7 +311,7 @@ fn memory_is_judged_by_the_total_first() {
     insta::assert_snapshot!(memory(GB / 2, 4 * GB), @r"
     Warning RSRC_INSUFFICIENT_MEMORY 23
     memory: 500 MB available of 4.0 GB
-    -> end programs that you do not need, or give nodes less with --memory
+    -> stop programs that you do not need, or limit nodes with --memory
     ");
 }
 
@@ -321,18 +321,18 @@ fn a_full_disk_is_fatal_and_a_nearly_full_one_is_not() {
     insta::assert_snapshot!(disk(Ok(GB - 1)), @r"
     Fatal RSRC_DISK_FULL 26
     disk: 999 MB free for /root/.flotilla
-    -> free some space, or set FLOTILLA_HOME to a folder on a larger file system
+    -> free some space, or set FLOTILLA_HOME to a directory on a larger file system
     ");
     insta::assert_snapshot!(disk(Ok(GB)), @r"
     Warning RSRC_DISK_FULL 26
     disk: 1.0 GB free for /root/.flotilla
-    -> free some space, or set FLOTILLA_HOME to a folder on a larger file system
+    -> free some space, or set FLOTILLA_HOME to a directory on a larger file system
     ");
     assert_eq!(disk(Ok(5 * GB)), "Good RSRC_DISK_FULL 26\ndisk: 5.0 GB free for /root/.flotilla\n");
-    insta::assert_snapshot!(disk(Err(io::ErrorKind::PermissionDenied.into())), @r"
+    insta::assert_snapshot!(disk(Err(io::ErrorKind::PermissionDenied.into())), @"
     Warning RSRC_DISK_FULL 26
-    disk: the room for /root/.flotilla cannot be told: permission denied
-    -> see that you may enter the folders above it
+    disk: cannot determine the free space for /root/.flotilla: permission denied
+    -> make its parent directories accessible
     ");
 }
 
@@ -340,8 +340,8 @@ fn a_full_disk_is_fatal_and_a_nearly_full_one_is_not() {
 fn firewalls_of_others_are_pointed_at() {
     insta::assert_snapshot!(said(|host| host.legacy_filter = Some(true)), @r"
     Warning IF_LEGACY_IPTABLES 71
-    legacy iptables: rules are in force; if they drop forwarded packets, nodes reach nothing outside
-    -> look with `iptables-legacy -S FORWARD`, and let packets pass with `iptables-legacy -P FORWARD ACCEPT`
+    legacy iptables: has rules; if they drop forwarded packets, nodes have no access to other networks
+    -> check `iptables-legacy -S FORWARD`, and accept packets with `iptables-legacy -P FORWARD ACCEPT`
     ");
     let firewalld = |owned: Vec<Chain>| {
         said(|host| {
@@ -351,12 +351,12 @@ fn firewalls_of_others_are_pointed_at() {
     };
     insta::assert_snapshot!(firewalld(vec![]), @r"
     Good IF_FIREWALLD 71
-    firewalld: `start` lets packets of clusters pass, again after each reload of firewalld
+    firewalld: `start` adds rules for clusters, again after each reload of firewalld
     ");
     // It owns its table since version 2: nobody else can put rules there.
     insta::assert_snapshot!(firewalld(vec![chain("inet", "firewalld", "filter_FORWARD")]), @r"
     Warning IF_FIREWALLD 71
-    firewalld: it keeps its rules to itself, so `start` may not let packets of clusters pass
+    firewalld: owns its table, so `start` cannot add rules for clusters
     -> trust the cluster's ranges: `firewall-cmd --zone=trusted --add-source=10.213.0.0/24 --add-source=10.244.0.0/16`
     ");
 }
@@ -367,18 +367,18 @@ fn chains_that_refuse_are_opened_for_clusters_but_not_for_all_of_the_host() {
         said(|host| host.refusals = Some(Refusals { forward, input, owned: vec![] }))
     };
     let (forward, input) = (chain("ip", "filter", "FORWARD"), chain("ip", "filter", "INPUT"));
-    insta::assert_snapshot!(refusing(vec![forward.clone()], vec![]), @r"
+    insta::assert_snapshot!(refusing(vec![forward.clone()], vec![]), @"
     Good IF_FIREWALL 71
-    firewall: `start` lets packets of clusters pass ip filter FORWARD
+    firewall: `start` adds rules for clusters to ip filter FORWARD
     ");
     insta::assert_snapshot!(refusing(vec![forward], vec![input]), @r#"
     Warning IF_FIREWALL 71
     firewall: ip filter INPUT refuses packets for this host, so nodes and pods reach no program of it but its name server
-    -> if they are to, let them in: `nft insert rule ip filter INPUT iifname "flo*" accept` until it is loaded again, for good `ufw allow in on flo+` or what your firewall has for it
+    -> to allow it, run `nft insert rule ip filter INPUT iifname "flo*" accept` until it is loaded again, for good `ufw allow in on flo+` or what your firewall has for it
     "#);
     insta::assert_snapshot!(said(|host| host.refusals = None), @r"
     Good IF_FIREWALL 71
-    firewall: there is no nft yet to look with; `start` looks with its bundle's
+    firewall: not checked without nft; `start` checks with the bundle's
     ");
 }
 
@@ -391,21 +391,21 @@ fn what_only_root_can_see_is_not_called_good() {
     insta::assert_snapshot!(said(hidden), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Good HOST_READ_ONLY_HOME 37
     writing: root will try /root/.flotilla
     Warning HOST_NO_NFTABLES 36
-    packet filter: the kernel does not tell whether it has nf_tables
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    packet filter: cannot check for nf_tables
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_LEGACY_IPTABLES 71
     legacy iptables: only root can see its rules
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_FIREWALLD 71
     firewalld: only root can see its rules
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     Warning IF_FIREWALL 71
     firewall: only root can see its rules
-    -> run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
     ");
 }
 
@@ -421,28 +421,28 @@ fn a_route_that_leaves_no_range_free_is_named() {
     Good IF_SUBNETS_TAKEN 71
     subnets: 192.168.128.0/24 is free for nodes, 172.24.0.0/16 for pods
     ");
-    insta::assert_snapshot!(routes(vec![route("192.168.0.0/16", "eth0"), route("10.0.0.0/8", "tun0")]), @r"
+    insta::assert_snapshot!(routes(vec![route("192.168.0.0/16", "eth0"), route("10.0.0.0/8", "tun0")]), @"
     Warning IF_SUBNETS_TAKEN 71
-    subnets: none is free for nodes, all are in use
-    -> give free ranges with --subnet and --pod-subnet
+    subnets: none is free for nodes: all are in use
+    -> choose free ranges with --subnet and --pod-subnet
     ");
     let nowhere = UsedRange { link: None, ..route("10.100.0.0/16", "") };
     insta::assert_snapshot!(routes(vec![nowhere]), @r"
     Warning IF_SUBNETS_TAKEN 71
     subnets: 10.96.0.0/12 for services overlaps 10.100.0.0/16, which is routed nowhere
-    -> give services another range with --service-cluster-ip-range
+    -> choose another service range with --service-cluster-ip-range
     ");
     let exit_node = UsedRange { before_main: true, ..route("0.0.0.0/0", "tailscale0") };
-    insta::assert_snapshot!(routes(vec![exit_node]), @r"
+    insta::assert_snapshot!(routes(vec![exit_node]), @"
     Warning IF_SUBNETS_TAKEN 71
-    subnets: all packets of this host leave by tailscale0, those for nodes, too
+    subnets: all packets of this host are routed by tailscale0, also those for nodes
     -> have the host's own networks excepted (Tailscale: `tailscale set --exit-node-allow-lan-access`), or put a cluster's ranges first: `ip rule add to RANGE lookup main priority 100`
     ");
     let failed = NetError::List { what: "routes", source: io::ErrorKind::PermissionDenied.into() };
     insta::assert_snapshot!(said(|host| host.ranges = Err(failed)), @r"
     Warning IF_SUBNETS_TAKEN 71
     subnets: cannot list the routes
-    -> give free ranges with --subnet and --pod-subnet
+    -> choose free ranges with --subnet and --pod-subnet
     ");
 }
 
@@ -453,19 +453,19 @@ fn a_host_without_a_name_server_that_nodes_can_ask_is_warned() {
     Good IF_NO_NAME_SERVER 75
     name server: 127.0.0.1 of this host
     ");
-    insta::assert_snapshot!(upstream(Upstream::None(NoServer::Unnamed)), @r"
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::Unnamed)), @"
     Warning IF_NO_NAME_SERVER 75
-    name server: this host has none, so nodes resolve only the cluster's names
-    -> name one in /etc/resolv.conf
+    name server: this host has none; nodes resolve only names of the cluster
+    -> add one to /etc/resolv.conf
     ");
-    insta::assert_snapshot!(upstream(Upstream::None(NoServer::OnlyIpv6)), @r"
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::OnlyIpv6)), @"
     Warning IF_NO_NAME_SERVER 75
-    name server: all have IPv6 addresses, which nodes cannot reach, so nodes resolve only the cluster's names
-    -> name one with an IPv4 address in /etc/resolv.conf
+    name server: all have IPv6 addresses, which nodes cannot reach; nodes resolve only names of the cluster
+    -> add one with an IPv4 address to /etc/resolv.conf
     ");
-    insta::assert_snapshot!(upstream(Upstream::None(NoServer::BehindSystemd)), @r"
+    insta::assert_snapshot!(upstream(Upstream::None(NoServer::BehindSystemd)), @"
     Warning IF_NO_NAME_SERVER 75
-    name server: systemd-resolved answers this host alone and asks no server with an IPv4 address, so nodes resolve only the cluster's names
-    -> give it one: `resolvectl dns LINK ADDRESS`
+    name server: systemd-resolved answers only this host and uses no server with an IPv4 address; nodes resolve only names of the cluster
+    -> add one: `resolvectl dns LINK ADDRESS`
     ");
 }

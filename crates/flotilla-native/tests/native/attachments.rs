@@ -1,4 +1,4 @@
-//! What nodes have of the host: folders and ports.
+//! What nodes have of the host: directories and ports.
 
 use std::fs;
 use std::io::{self, Read};
@@ -78,7 +78,7 @@ async fn changed_mounts(subject: Subject<'_>, cluster: &Cluster) {
     subject.driver().stop(cluster.name(), machine.name()).await.unwrap();
     let machine = ensure(subject, &with_mounts(cluster, &mounts)).await;
     assert_eq!(sh(&*machine, list).await, "/srv/one:\nfile");
-    // That a folder has gone since troubles nobody; one that is wanted anew has to be there.
+    // That a directory has gone since troubles nobody; one that is wanted again has to be there.
     drop(host);
     assert_eq!(subject.check(&with_mounts(cluster, &mounts)).await, []);
     let more = [mounts[0].clone(), "/none:/srv/two".to_owned()];

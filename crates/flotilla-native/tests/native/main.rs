@@ -84,7 +84,7 @@ fn clean(runtime: &Runtime, host: &Arc<dyn Host>, cluster: &Cluster) {
     runtime.block_on(Subject::of(host).remove_all(cluster));
 }
 
-/// The person's state folder, where the real bundle is.
+/// The user's state directory, where the real bundle is.
 #[expect(clippy::disallowed_methods, reason = "tests find the bundle where the program does")]
 fn home() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from);

@@ -61,7 +61,7 @@ async fn a_frozen_machine_is_told_thawed_and_stopped(subject: Subject<'_>, clust
     assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: false });
     let error = machine.guest().run(Cmd::new(["true"])).await.unwrap_err();
     assert!(matches!(&error, GuestError::Frozen { node, .. } if node == "te-contract"), "{error}");
-    // Files can be read all the same: no process of the machine has a part in it.
+    // Files can be read anyway: no process of the machine has a part in it.
     assert!(machine.guest().read("/etc/hosts").await.unwrap().is_some());
     subject.ensure(cluster, node).await.unwrap();
     assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
@@ -141,7 +141,7 @@ fn init(cluster: &Cluster) -> Process {
     }
 }
 
-/// The folders of the groups that a process is in.
+/// The directories of the groups that a process is in.
 fn groups(process: &Process) -> Vec<std::path::PathBuf> {
     let text = process.look(|proc| fs::read_to_string(proc.join("cgroup"))).unwrap();
     let path_of = |controllers: &str| {

@@ -1,4 +1,4 @@
-//! The API's address in a node that runs: keepalived is told what to do, and the address stays where it is.
+//! The API's address in a node that runs: keepalived is reported what to do, and the address stays where it is.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A node for a test: PID 1 in a new namespace, scripts for its programs, a temporary folder for its root.
+//! A node for a test: PID 1 in a new namespace, scripts for its programs, a temporary directory for its root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ const KUBELET: &str = "trap 'echo kubelet ends >> $ROOT/events; exit 0' TERM
 sleep 60 & echo \"kubelet up $*\" >> $ROOT/events
 wait";
 
-/// A keepalived that gives up the address as soon as it is told to end, and ends much later.
+/// A keepalived that gives up the address as soon as it is reported to end, and ends much later.
 const KEEPALIVED: &str = "trap 'echo address given up >> $ROOT/events' TERM
 sleep 60 & echo \"keepalived up $*\" >> $ROOT/events
 wait; sleep 0.5; echo keepalived ends >> $ROOT/events";

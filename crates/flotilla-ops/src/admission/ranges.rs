@@ -72,15 +72,17 @@ fn collisions(cluster: &Cluster, others: &[Subnet]) -> Vec<Collision> {
                 // Nothing is sent there: kube-proxy translates every such address.
                 RangeUse::Services if is_narrower => (
                     format!("the {usage} {range} hides {by} from pods"),
-                    "a new cluster can have another range: --service-cluster-ip-range".to_owned(),
+                    "create a new cluster with another range: --service-cluster-ip-range".to_owned(),
                     false,
                 ),
                 RangeUse::Nodes | RangeUse::Pods if is_first || is_narrower => (
-                    format!("packets for the {usage} {range} go to {by}"),
+                    format!("packets for the {usage} {range} are routed to {by}"),
                     if other.before_main {
-                        format!("put the cluster first: `ip rule add to {range} lookup main priority 100`")
+                        format!(
+                            "give the cluster priority: `ip rule add to {range} lookup main priority 100`"
+                        )
                     } else {
-                        "disconnect that, or make a new cluster, which gets another range".to_owned()
+                        "disconnect it, or create a new cluster, which gets another range".to_owned()
                     },
                     // Who has all packets may except the host's own networks once they are there.
                     other.range.prefix_len() > 0,
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
     use flotilla_testkit::fake;
 
-    /// What is told of a cluster with 10.213.0.0/24 for nodes and 10.244.0.0/16 for pods.
+    /// What is reported of a cluster with 10.213.0.0/24 for nodes and 10.244.0.0/16 for pods.
     fn told(range: &str, user: &str, before_main: bool) -> String {
         let other = Subnet { range: range.parse().unwrap(), user: user.to_owned(), before_main };
         let found = collisions(&fake::cluster("10.213.0.0/24"), &[other]);
@@ -110,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_route_that_is_narrower_or_comes_first_takes_the_packets() {
-        insta::assert_snapshot!(told("10.213.0.0/24", "the link wlan0", false), @"loses: packets for the node subnet 10.213.0.0/24 go to the link wlan0 (disconnect that, or make a new cluster, which gets another range)");
-        insta::assert_snapshot!(told("10.244.8.0/24", "the route to 10.244.8.0/24 by tun0", false), @"loses: packets for the pod subnet 10.244.0.0/16 go to the route to 10.244.8.0/24 by tun0 (disconnect that, or make a new cluster, which gets another range)");
-        insta::assert_snapshot!(told("10.213.0.0/16", "the route to 10.213.0.0/16 by tailscale0", true), @"loses: packets for the node subnet 10.213.0.0/24 go to the route to 10.213.0.0/16 by tailscale0 (put the cluster first: `ip rule add to 10.213.0.0/24 lookup main priority 100`)");
+        insta::assert_snapshot!(told("10.213.0.0/24", "the link wlan0", false), @"loses: packets for the node subnet 10.213.0.0/24 are routed to the link wlan0 (disconnect it, or create a new cluster, which gets another range)");
+        insta::assert_snapshot!(told("10.244.8.0/24", "the route to 10.244.8.0/24 by tun0", false), @"loses: packets for the pod subnet 10.244.0.0/16 are routed to the route to 10.244.8.0/24 by tun0 (disconnect it, or create a new cluster, which gets another range)");
+        insta::assert_snapshot!(told("10.213.0.0/16", "the route to 10.213.0.0/16 by tailscale0", true), @"loses: packets for the node subnet 10.213.0.0/24 are routed to the route to 10.213.0.0/16 by tailscale0 (give the cluster priority: `ip rule add to 10.213.0.0/24 lookup main priority 100`)");
         let exit_node = told("0.0.0.0/0", "the route to 0.0.0.0/0 by tailscale0", true);
         assert_eq!(exit_node.lines().filter(|line| line.starts_with("keeps")).count(), 2, "{exit_node}");
     }
@@ -126,6 +128,6 @@ mod tests {
 
     #[test]
     fn services_hide_what_is_there() {
-        insta::assert_snapshot!(told("10.100.0.0/16", "the link eth0", false), @"keeps: the service subnet 10.96.0.0/12 hides the link eth0 from pods (a new cluster can have another range: --service-cluster-ip-range)");
+        insta::assert_snapshot!(told("10.100.0.0/16", "the link eth0", false), @"keeps: the service subnet 10.96.0.0/12 hides the link eth0 from pods (create a new cluster with another range: --service-cluster-ip-range)");
     }
 }

@@ -71,11 +71,13 @@ pub(super) fn outages(plan: &Plan) -> Vec<String> {
     let restarted: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).collect();
     let restarted = plan.wanted.control_planes().filter(|node| restarted.contains(&node.name));
     match members {
-        1 => restarted.map(|node| format!("the API does not answer while node {} restarts", node.name)).collect(),
+        1 => restarted
+            .map(|node| format!("the API does not answer while node {} restarts", node.name))
+            .collect(),
         2 => restarted
             .map(|node| {
                 format!(
-                    "the API does not answer while node {} restarts: one of two control planes is no majority",
+                    "the API does not answer while node {} restarts: one of two control planes has no quorum",
                     node.name
                 )
             })
@@ -123,7 +125,7 @@ mod tests {
             wanted
         };
         assert_eq!(told(&spec(1), resized(1)), "the API does not answer while node m1 restarts");
-        let two = "the API does not answer while node m1 restarts: one of two control planes is no majority";
+        let two = "the API does not answer while node m1 restarts: one of two control planes has no quorum";
         assert_eq!(told(&spec(2), resized(2)), two);
         assert_eq!(told(&spec(3), resized(3)), "");
         // Who comes is there before, and who goes still is.

@@ -9,22 +9,22 @@ pub enum FileError {
     Read { file: String, source: std::io::Error },
     #[error("{file} is longer than 1 MiB")]
     TooLong { file: String },
-    #[error("the file is about cluster {file}, and -p says {given}")]
+    #[error("the file describes cluster {file}, but -p names {given}")]
     OtherCluster { file: String, given: String },
-    #[error("cluster {cluster} cannot be changed like that; nothing was touched")]
+    #[error("cannot apply these changes to cluster {cluster} (nothing was changed)")]
     Impossible {
         cluster: ClusterName,
         changes: Vec<String>,
-        /// The workers that can be made anew for it; none if that is not enough.
+        /// The workers that can be made again for it; none if that is not enough.
         workers: Vec<NodeName>,
     },
-    #[error("cluster {cluster} is there already, and is not as the file says")]
+    #[error("cluster {cluster} already exists and differs from the file")]
     Differs { cluster: ClusterName, changes: Vec<String> },
-    #[error("labels and taints are changed in the running cluster, and {cluster} is to be stopped")]
+    #[error("cannot change labels or taints: cluster {cluster} is stopped")]
     Asleep { cluster: ClusterName },
-    #[error("there is no terminal to ask on whether that is to be done")]
+    #[error("cannot prompt: no terminal")]
     NobodyToAsk,
-    #[error("the file wants cluster {cluster} stopped: there is nothing to start")]
+    #[error("the file has all nodes of cluster {cluster} stopped: nothing to start")]
     NothingToStart { cluster: ClusterName },
 }
 
@@ -43,24 +43,26 @@ impl Explain for FileError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::OtherCluster { .. } => vec!["leave out -p: the file has the name".into()],
+            Self::OtherCluster { .. } => vec!["leave out -p: the name is in the file".into()],
             Self::Impossible { cluster, workers, .. } if !workers.is_empty() => {
                 let names = workers.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ");
                 let flag = profile_flag(cluster);
                 vec![format!(
-                    "delete what cannot change with `flotilla node delete {names}{flag}`: the same command then adds it anew"
+                    "delete these nodes with `flotilla node delete {names}{flag}`, then run the command again to add them with the new settings"
                 )]
             }
             Self::Impossible { cluster, .. } => {
                 let flag = profile_flag(cluster);
-                vec![format!("delete it first with `flotilla delete{flag}`, or give the file another name")]
+                vec![format!("delete it first with `flotilla delete{flag}`, or change `name` in the file")]
             }
             Self::Differs { .. } => vec!["change it with `flotilla apply -f FILE`".into()],
-            Self::NobodyToAsk => vec!["give --yes to do it, or --dry-run to see it".into()],
+            Self::NobodyToAsk => {
+                vec!["use --yes to continue without a prompt, or --dry-run to see the changes".into()]
+            }
             Self::Asleep { cluster } => {
                 vec![format!("start it first with `flotilla start{}`", profile_flag(cluster))]
             }
-            Self::NothingToStart { .. } => vec!["let at least the control plane run".into()],
+            Self::NothingToStart { .. } => vec!["set at least one control plane to `state: running`".into()],
             Self::Read { .. } | Self::TooLong { .. } => Vec::new(),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct World {
     _home: TempDir,
 }
 
-/// What a person would find of the cluster `demo`.
+/// What a user would find of the cluster `demo`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) machines: BTreeMap<NodeName, MachineState>,

@@ -92,7 +92,7 @@ fn given_ranges_and_that_of_services_can_be_taken_but_never_by_a_default_route()
     ];
     insta::assert_snapshot!(reported(&NetworkSpec::default().taken(&others)), @r"
     the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
-      hint: give services another range with --service-cluster-ip-range
+      hint: choose another service range with --service-cluster-ip-range
     ");
     let whole = [(net("10.0.0.0/8"), "the route 10.0.0.0/8 dev tun0".to_owned())];
     assert_eq!(NetworkSpec::default().taken(&whole), [], "a VPN only loses a part to services");
@@ -103,7 +103,7 @@ fn given_ranges_and_that_of_services_can_be_taken_but_never_by_a_default_route()
     the pod subnet 10.0.0.0/16 overlaps the route 10.0.0.0/24 dev eth0
       hint: choose another range, or leave it out for a free one
     the service subnet 10.96.0.0/12 overlaps the route 10.96.0.0/16 dev tun0
-      hint: give services another range with --service-cluster-ip-range
+      hint: choose another service range with --service-cluster-ip-range
     ");
 }
 

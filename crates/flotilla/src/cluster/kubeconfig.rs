@@ -1,7 +1,7 @@
-//! The person's kubeconfig, and the cluster's own one beside its state.
+//! The user's kubeconfig, and the cluster's own one beside its state.
 //!
 //! The cluster's own file is also the proof of what the cluster has written: it has the certificate authority by which its
-//! entries in the person's file are known.
+//! entries in the user's file are known.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use flotilla_spec::ClusterName;
 
 use crate::settings::Settings;
 
-/// Where the person's own kubectl looks, as their environment says.
+/// Where the user's own kubectl looks, as their environment says.
 #[derive(Debug)]
 pub(crate) struct PersonalKubeconfig {
     settings: Settings,
@@ -27,7 +27,7 @@ impl PersonalKubeconfig {
         Self { settings: settings.clone(), store }
     }
 
-    /// What the person's files have of the cluster.
+    /// What the user's files have of the cluster.
     fn state(&self, name: &ClusterName, access: &ApiAccess) -> Result<State, KubeconfigError> {
         let entry = entry(name, access);
         self.files().state(&entry, &self.known(&entry)).map_err(failed)

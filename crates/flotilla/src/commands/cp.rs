@@ -84,7 +84,7 @@ fn to_standard_output(cx: &Cx, source: &End) -> Result<(), OpError> {
 fn from_standard_input(cx: &Cx, target: &End) -> Result<(), OpError> {
     const MODE: u32 = 0o644;
     if let Some(Kind::Folder { .. }) = cx.wait(target.find())? {
-        return Err(target.failed("write", io::Error::other("it is a folder: name a file in it")).into());
+        return Err(target.failed("write", io::Error::other("it is a directory: name a file in it")).into());
     }
     let mut file = unnamed_file(cx)?;
     io::copy(&mut io::stdin().lock(), &mut file)
@@ -97,15 +97,15 @@ fn from_standard_input(cx: &Cx, target: &End) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Folders first, links last. What is in the target already stays, unless it has the same name.
+/// Directories first, links last. What is in the target already stays, unless it has the same name.
 fn copy_folder(cx: &Cx, source: &End, target: &End) -> Result<u64, OpError> {
     if !matches!(cx.wait(target.find())?, None | Some(Kind::Folder { .. })) {
-        return Err(target.failed("make", io::Error::other("there is a file of that name")).into());
+        return Err(target.failed("make", io::Error::other("a file of that name exists")).into());
     }
     let entries = cx.wait(source.list())?;
     let is_other = |entry: &&Entry| matches!(entry.kind, Kind::Other);
     for other in entries.iter().filter(is_other) {
-        let text = format!("{} is left out: it is a device, pipe or socket", source.join(&other.path));
+        let text = format!("skipped {}: it is a device, pipe or socket", source.join(&other.path));
         cx.screen.reporter().report(Event::Warning { text });
     }
     cx.wait(target.make_folders(&entries))?;

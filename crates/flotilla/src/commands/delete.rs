@@ -26,7 +26,7 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
     }
     let names = cx.wait(delete::all(&context))?;
     if names.is_empty() {
-        cx.screen.result(&json!({"changed": false}), || "there is no cluster to delete".into());
+        cx.screen.result(&json!({"changed": false}), || "no cluster to delete".into());
     }
     cx.wait(several::each(&context, names, "deleted", async |name| delete(name).await.map(drop)))
 }
@@ -39,7 +39,7 @@ fn tell(screen: &Screen, deleted: &Deleted) {
     });
 }
 
-/// For a person who has mistyped the name: that the cluster does not exist is no failure, as with minikube.
+/// For a user who has mistyped the name: that the cluster does not exist is no failure, as with minikube.
 fn suggest_others(cx: &Cx) {
     if cx.store.names().is_ok_and(|names| !names.is_empty()) {
         for hint in cx.store.no_cluster(&cx.name).hints() {

@@ -22,7 +22,7 @@ enum Row {
         nodes_running: usize,
         kubernetes_version: String,
         server: String,
-        /// The current context of the person's kubeconfig.
+        /// The current context of the user's kubeconfig.
         current: bool,
     },
     Invalid {
@@ -63,15 +63,15 @@ pub(crate) fn run_names(cx: &Cx) -> Result<(), OpError> {
 /// Beside the data: that there is none, and what is wrong with clusters that cannot be read.
 fn tell(cx: &Cx, listed: &[Listed]) {
     if listed.is_empty() && !cx.screen.is_json() {
-        cx.screen.note("there are no clusters", "make one with `flotilla start`");
+        cx.screen.note("no clusters", "create one with `flotilla start`");
     }
     for Listed { name, state } in listed {
         match state {
             State::Valid(_) => {}
             State::Invalid { is_unfinished: true, .. } => {
-                let text = format!("cluster {name} is unfinished: a command on it still runs, or was killed");
+                let text = format!("cluster {name} is unfinished: a command is still running or was killed");
                 let cure =
-                    format!("`flotilla start -p {name}` makes it, `flotilla delete -p {name}` removes it");
+                    format!("run `flotilla start -p {name}` to resume, or `flotilla delete -p {name}`");
                 cx.screen.warning(&text, &cure);
             }
             State::Invalid { error, hints, .. } => cx.screen.warning(error, &hints.join("; ")),

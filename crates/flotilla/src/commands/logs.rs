@@ -29,7 +29,7 @@ pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<(), OpError> {
 fn show(cx: &Cx, OfflineLogs { node, cluster_runs, files }: &OfflineLogs) {
     let command = if *cluster_runs { format!("node start {node}") } else { "start".to_owned() };
     let hint = format!("start it with `flotilla {command}{}`", profile_flag(&cx.name));
-    cx.screen.note(&format!("node {node} is not running: these are the logs that it left"), &hint);
+    cx.screen.note(&format!("node {node} is not running: showing its log files"), &hint);
     for LogFile { path, text } in files {
         cx.screen.line(&format!("==> {path} <==\n{text}\n"));
     }

@@ -21,7 +21,7 @@ use survivors::Survivors;
 pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     cx.cluster()?;
     let file = args.from.as_ref().map(|path| source::open(cx, path, args.force)).transpose()?;
-    // Held while a person thinks: what they agree to is what is done.
+    // Held while a user thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla recover", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     if let (Some(path), Some(file)) = (&args.from, &file) {
@@ -74,7 +74,7 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     });
     cx.screen.result(&value, || match done {
         Some(keys) => format!("the API of {} is back, with {keys} keys", cx.name),
-        None => format!("etcd of {} has begun anew already", cx.name),
+        None => format!("etcd of {} was already recreated", cx.name),
     });
     kept.tell(cx);
     if cluster.spec.control_planes().count() > 1 {
@@ -108,7 +108,7 @@ fn refuse_majority_with_data(cx: &Cx, cluster: &Cluster, survivors: &Survivors) 
     Err(EtcdError::HasData { cluster: cx.name.clone(), with_data, total }.into())
 }
 
-/// A person who names a snapshot gets it, and has to know of what is newer.
+/// A user who names a snapshot gets it, and has to know of what is newer.
 fn warn_of_newer_data(cx: &Cx, survivors: &Survivors, snapshot: &Snapshot, kept: &Kept) {
     let Some((newer, revision)) = survivors.newer_than(snapshot.revision) else { return };
     let name = &newer.node.spec.name;
@@ -159,7 +159,7 @@ impl Seen {
 fn agreed(cx: &Cx, args: &RecoverArgs, cluster: &Cluster) -> Result<bool, OpError> {
     let what = match &args.from {
         Some(file) => file.display().to_string(),
-        None => "the newest data that a control plane has".to_owned(),
+        None => "the newest data of a control plane".to_owned(),
     };
     let names: Vec<_> = cluster.spec.control_planes().map(|node| node.name.to_string()).collect();
     let guard = if args.force { "" } else { " or have their data" };
@@ -225,11 +225,8 @@ mod tests {
         let cluster = || "demo".parse().unwrap();
         let refused = EtcdError::HasMajority { cluster: cluster(), quorum };
         assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_MAJORITY", 81));
-        assert_eq!(
-            refused.to_string(),
-            "a majority of etcd's members is up, 1 of 1: there is nothing to recover"
-        );
-        assert!(refused.hints()[1].starts_with("`flotilla etcd snapshot restore FILE -p demo`"));
+        assert_eq!(refused.to_string(), "etcd has quorum (1 of 1 members are up): nothing to recover");
+        assert!(refused.hints()[1].ends_with("`flotilla etcd snapshot restore FILE -p demo`"));
         let with_data = vec!["demo".to_owned(), "m02".to_owned()];
         let refused = EtcdError::HasData { cluster: cluster(), with_data, total: 3 };
         assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_DATA", 81));

@@ -118,14 +118,14 @@ fn pending_sizes(name: &ClusterName, nodes: &[NodeName]) -> Option<String> {
     })
 }
 
-/// What a person may want to type next.
+/// What a user may want to type next.
 fn next_commands(name: &ClusterName) -> String {
     let flag = profile_flag(name);
     let commands = [
-        ("kubectl get nodes".to_owned(), "your kubectl uses it now"),
-        (format!("flotilla kubectl{flag} -- get pods -A"), "or the cluster's own"),
+        ("kubectl get nodes".to_owned(), "your kubectl uses it"),
+        (format!("flotilla kubectl{flag} -- get pods -A"), "the cluster's own kubectl"),
         (format!("flotilla ssh{flag}"), "a shell in the node"),
-        (format!("flotilla stop{flag}"), "power it off; it keeps all it holds"),
+        (format!("flotilla stop{flag}"), "stop it and keep its data"),
         (format!("flotilla delete{flag}"), "remove it"),
     ];
     let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();

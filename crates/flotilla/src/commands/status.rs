@@ -41,9 +41,9 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, OpError> {
         }
         let machine = found.filter(|machine| machine.state().power == Power::On);
         if machine.is_none() && spec.power == WantedPower::Running {
-            let text = format!("node {} ended without being stopped", spec.name);
+            let text = format!("node {} crashed or was killed", spec.name);
             let flag = profile_flag(&cx.name);
-            cx.screen.warning(&text, &format!("`flotilla start{flag}` brings it back with all it holds"));
+            cx.screen.warning(&text, &format!("`flotilla start{flag}` starts it again with its data"));
         }
         let mut status = status_of(cx, &cluster, &node, machine.map(AsRef::as_ref))?;
         if let Some(certificates) = certificates {
@@ -143,11 +143,11 @@ fn is_configured(cx: &Cx, cluster: &Cluster, access: &ApiAccess) -> bool {
 fn warn_of_kubeconfig(cx: &Cx) {
     let text = match cx.kubeconfig().refusal(&cx.name) {
         Some(refusal) => one_line(&refusal),
-        None => format!("{} does not lead to {}", cx.kubeconfig().path(&cx.name).display(), cx.name),
+        None => format!("{} does not point to {}", cx.kubeconfig().path(&cx.name).display(), cx.name),
     };
     let cure = match cx.kubeconfig().refusal(&cx.name) {
-        Some(_) => "fix that, then run `flotilla update-context`",
-        None => "`flotilla update-context` repairs it",
+        Some(_) => "fix it, then run `flotilla update-context`",
+        None => "repair it with `flotilla update-context`",
     };
     cx.screen.warning(&text, cure);
 }
@@ -161,7 +161,7 @@ fn warn_of_silence(cx: &Cx, node: &NodeName, why: Option<Unresponsive>) {
     };
     let flag = profile_flag(&cx.name);
     let hint = format!(
-        "`flotilla start{flag}` thaws it; restart it with `flotilla node stop{flag} {node}` and `flotilla node start{flag} {node}`"
+        "unfreeze it with `flotilla start{flag}`, or restart it with `flotilla node stop{flag} {node}` and `flotilla node start{flag} {node}`"
     );
     cx.screen.warning(&what, &hint);
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(cx: &Cx, args: &StopArgs) -> Result<(), OpError> {
     }
     let names = cx.wait(stop::all(&context))?;
     if names.is_empty() {
-        cx.screen.result(&json!({"changed": false}), || "there is no cluster to stop".into());
+        cx.screen.result(&json!({"changed": false}), || "no cluster to stop".into());
     }
     cx.handle_signals()?;
     cx.wait(several::each(&context, names, "stopped", stop))
@@ -39,8 +39,8 @@ fn tell(screen: &Screen, stopped: &Stopped) {
     screen.result(stopped, || match stopped.changed {
         Changed::Yes => {
             let flag = profile_flag(name);
-            format!("{name} is stopped; `flotilla start{flag}` brings it back with all it holds")
+            format!("{name} is stopped; `flotilla start{flag}` starts it again with its data")
         }
-        Changed::No => format!("{name} is stopped already"),
+        Changed::No => format!("{name} is already stopped"),
     });
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
         let path = kubeconfig.display();
         match changed {
             Changed::Yes => format!("{cluster} is the current context of {path}"),
-            Changed::No => format!("{cluster} is the current context of {path} already"),
+            Changed::No => format!("{cluster} is already the current context of {path}"),
         }
     });
     Ok(())

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Standard output, standard error and the person. Clones are handles on the same streams.
+/// Standard output, standard error and the user. Clones are handles on the same streams.
 #[derive(Debug, Clone)]
 pub struct Console(Streams);
 
@@ -13,7 +13,7 @@ enum Streams {
     Memory(Arc<Mutex<Captured>>),
 }
 
-/// What was written to a console in memory, and what its person answers.
+/// What was written to a console in memory, and what its user answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     pub stdout: String,
@@ -66,7 +66,7 @@ impl Console {
         }
     }
 
-    /// Asks a person, yes or no. None where nobody can answer.
+    /// Asks a user, yes or no. None where nobody can answer.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
         match &self.0 {
             Streams::Process if !io::stdin().is_terminal() => None,

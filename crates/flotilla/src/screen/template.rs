@@ -42,6 +42,6 @@ mod tests {
     #[test]
     fn an_unknown_field_is_told_with_those_that_are_known() {
         let error = fill_in("{{.Nothing}}", &json!({"Name": "demo"})).unwrap_err();
-        assert_eq!(error.to_string(), "\".Nothing\" is not a field of this template: these are .Name");
+        assert_eq!(error.to_string(), "unknown template field \".Nothing\": expected one of .Name");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands about clusters that are not there, or whose state cannot be read.
+//! Commands about clusters that do not exist, or whose state cannot be read.
 
 use std::fs;
 
@@ -88,21 +88,21 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
     there is no cluster nowhere: nothing was deleted
     ----- stderr -----
     3 steps, about 1 s
-    [1/3] taking nowhere out of your kubeconfig: nothing to do
+    [1/3] removing nowhere from your kubeconfig: nothing to do
     [2/3] removing the machines and the network of nowhere: nothing to do
-    [3/3] forgetting nowhere: nothing to do
+    [3/3] removing the state of nowhere: nothing to do
     ");
     assert_eq!(home.run(["delete", "-p", "nowhere", "-o", "json"]).success().events().len(), 8);
     assert_snapshot!(home.run(["delete", "--all"]), @"
     status: 0
     ----- stdout -----
-    there is no cluster to delete
+    no cluster to delete
     ----- stderr -----
     ");
     assert_snapshot!(home.run(["stop", "--all"]), @"
     status: 0
     ----- stdout -----
-    there is no cluster to stop
+    no cluster to stop
     ----- stderr -----
     ");
     assert!(home.files().is_empty(), "{:?}", home.files());

@@ -77,7 +77,7 @@ fn nobody_leaves_a_control_plane_that_cannot_be_asked() {
     hint: `flotilla delete -p demo` deletes the cluster
     ");
     let stopped = home.run(["node", "stop", "m02", "-p", "demo"]).success();
-    assert_eq!(stopped.stdout, "demo-m02 is stopped already\n");
+    assert_eq!(stopped.stdout, "demo-m02 is already stopped\n");
     assert_eq!(home.run(["node", "list", "-p", "demo"]).success().stdout.lines().count(), 5);
 }
 

@@ -13,12 +13,12 @@ const CHECKS: [(&str, &str); 22] = [
     ("HOST_NO_CGROUPS", "cgroups"),
     ("HOST_NO_OVERLAY", "overlay"),
     ("HOST_READ_ONLY_HOME", "writing"),
-    ("HOST_OVERLAY_HOME", "state folder"),
+    ("HOST_OVERLAY_HOME", "state directory"),
     ("HOST_FEW_INOTIFY", "inotify"),
     ("HOST_FEW_OPEN_FILES", "open files"),
     ("HOST_NO_OOM_SCORES", "out of memory"),
     ("HOST_SELINUX", "SELinux"),
-    ("RSRC_FEW_CORES", "processors"),
+    ("RSRC_FEW_CORES", "CPUs"),
     ("RSRC_INSUFFICIENT_MEMORY", "memory"),
     ("RSRC_DISK_FULL", "disk"),
     ("IF_NO_FORWARDING", "forwarding"),
@@ -35,7 +35,7 @@ const CHECKS: [(&str, &str); 22] = [
 const NOT_THE_HOST: [(&str, &str); 24] = [
     ("BUNDLE_AMBIGUOUS", "what was typed"),
     ("BUNDLE_BAD_ARCHIVE", "a file that was named"),
-    ("BUNDLE_BAD_CHECKOUT", "a folder that was named"),
+    ("BUNDLE_BAD_CHECKOUT", "a directory that was named"),
     ("BUNDLE_BUILD", "a program that failed while it built"),
     ("BUNDLE_CHECKSUM", "what was downloaded"),
     ("BUNDLE_DAMAGED", "a bundle, found by `bundle verify`"),
@@ -45,9 +45,9 @@ const NOT_THE_HOST: [(&str, &str); 24] = [
     ("HOST_BAD_SNAPSHOT", "a file that was named"),
     ("HOST_FILE_EXISTS", "a file that was named"),
     ("HOST_IO", "a file that could be used before"),
-    ("HOST_KUBECONFIG", "a person's own file, which only `update-context` needs"),
+    ("HOST_KUBECONFIG", "the user's own file, which only `update-context` needs"),
     ("HOST_KUBECONFIG_TAKEN", "the name that was typed"),
-    ("HOST_NO_MOUNT", "a folder that was named"),
+    ("HOST_NO_MOUNT", "a directory that was named"),
     ("HOST_STATE_DAMAGED", "one cluster's state"),
     ("HOST_STATE_NEWER", "one cluster's state"),
     ("HOST_UNFIT", "the sum of all checks"),
@@ -124,12 +124,12 @@ fn what_start_refuses_doctor_has_told() {
     if !may_be_root() {
         return;
     }
-    // An empty one would stand for the usual folders.
+    // An empty one would stand for the usual directories.
     let no_tools = home().with_env("PATH", "/nowhere");
     let read_only = home().with_env("FLOTILLA_HOME", "/proc/sys/flotilla");
     for (home, check, why) in [
         (no_tools, "BUNDLE_NO_SOURCE", "`go` is not in the PATH"),
-        (read_only, "HOST_READ_ONLY_HOME", "nothing can be written to /proc/sys/flotilla"),
+        (read_only, "HOST_READ_ONLY_HOME", "cannot write to /proc/sys/flotilla"),
     ] {
         let (severity, text) = finding(&home, check);
         assert_eq!(severity, "fatal", "{text}");

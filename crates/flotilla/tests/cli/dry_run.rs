@@ -5,7 +5,7 @@ use super::{home, may_be_root};
 
 /// The plan alone: which subnet is free, and what the host is warned of, differs from host to host.
 fn plan(ran: &Ran) -> String {
-    const BEFORE: &str = "making the network ";
+    const BEFORE: &str = "creating the network ";
     let (before, after) = ran.stdout.split_once(BEFORE).unwrap_or_else(|| panic!("no network in {ran}"));
     let (subnet, after) = after.split_once('\n').expect("the line ends");
     assert!(subnet.starts_with("10.213.") && subnet.ends_with(".0/24"), "{subnet}");
@@ -20,8 +20,8 @@ fn it_tells_the_plan_and_makes_nothing() {
     let home = home();
     let ran = home.run(["start", "--dry-run", "--force"]).success();
     assert_snapshot!(plan(&ran), @"
-    to start flotilla (Kubernetes v1.37.1):
-      making the network [SUBNET]
+    steps to start flotilla (Kubernetes v1.37.1):
+      creating the network [SUBNET]
       booting node flotilla
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
@@ -47,8 +47,8 @@ fn the_cluster_is_named_before_or_after_the_command() {
     ];
     let plans = forms.map(|form| plan(&home.run(form).success()));
     assert_snapshot!(plans[0], @"
-    to start demo (Kubernetes v1.37.1):
-      making the network [SUBNET]
+    steps to start demo (Kubernetes v1.37.1):
+      creating the network [SUBNET]
       booting node demo
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
@@ -80,8 +80,8 @@ fn it_follows_what_was_asked_for() {
         "--wait=none",
     ];
     assert_snapshot!(plan(&home.run(asked).success()), @"
-    to start flotilla (Kubernetes v1.36.4):
-      making the network [SUBNET]
+    steps to start flotilla (Kubernetes v1.36.4):
+      creating the network [SUBNET]
       booting node flotilla
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
@@ -111,6 +111,6 @@ fn fewer_nodes_than_control_planes_are_raised_and_that_is_told() {
     }
     let home = home();
     let ran = home.run(["start", "--dry-run", "--force", "--nodes", "2", "--control-planes", "3"]).success();
-    assert!(ran.stderr.contains("3 control planes are 3 nodes: --nodes 2 is raised to 3"), "{ran}");
+    assert!(ran.stderr.contains("3 control planes need 3 nodes: --nodes 2 is raised to 3"), "{ran}");
     assert!(ran.stdout.contains("booting node flotilla-m03"), "{ran}");
 }

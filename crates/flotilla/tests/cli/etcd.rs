@@ -47,8 +47,8 @@ fn a_file_is_not_written_over_unless_forced() {
     status: 31
     ----- stdout -----
     ----- stderr -----
-    error[HOST_FILE_EXISTS]: [HOME]/etcd.snapshot is there already
-    hint: --force writes over it
+    error[HOST_FILE_EXISTS]: [HOME]/etcd.snapshot already exists
+    hint: use --force to overwrite it
     ");
     let forced = home.run(["-p", "demo", "etcd", "snapshot", "save", &file, "--force"]);
     assert_eq!(forced.status, 83, "there is nothing to save: {forced}");
@@ -64,11 +64,11 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     ----- stdout -----
     control planes of demo: demo, m02
     starts those that exist; if a majority of them answer or have their data, nothing else is changed
-    otherwise recreates etcd with one member from the newest data that a control plane has and removes the others from it
+    otherwise recreates etcd with one member from the newest data of a control plane and removes the others from it
     writes that this member has not received are lost; old data is kept on the nodes' disks
     ----- stderr -----
-    error[MK_USAGE]: there is no terminal to ask on whether that is to be done
-    hint: give --yes to do it
+    error[MK_USAGE]: cannot prompt: no terminal
+    hint: use --yes to continue without a prompt
     ");
     give_disk(&home, "m02");
     let file = below(&home, "etcd.snapshot");
@@ -76,12 +76,12 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     assert_snapshot!(home.run(["-p", "demo", "etcd", "snapshot", "restore", &file]), @"
     status: 14
     ----- stdout -----
-    restores etcd of demo from [HOME]/etcd.snapshot: everything written since is gone from the API
+    restores etcd of demo from [HOME]/etcd.snapshot: everything written since is lost
     the API does not answer meanwhile, pods keep running; the old data is kept on the nodes' disks
-    one control plane begins with the snapshot, the others join it again
+    one control plane starts from the snapshot, the others join it again
     ----- stderr -----
-    error[MK_USAGE]: there is no terminal to ask on whether that is to be done
-    hint: give --yes to do it
+    error[MK_USAGE]: cannot prompt: no terminal
+    hint: use --yes to continue without a prompt
     ");
     let missing = home.run(["-p", "demo", "recover", "--from", &below(&home, "nothing")]);
     assert_eq!(missing.status, 30, "{missing}");
@@ -94,9 +94,9 @@ fn where_no_control_plane_is_left_there_is_nothing_to_begin_from() {
     let file = below(&home, "etcd.snapshot");
     std::fs::write(&file, etcd_snapshot(None)).unwrap();
     let told = "\
-error[GUEST_NO_SURVIVOR]: no control plane of cluster demo is left that has its data and keys
-hint: without its keys it cannot be brought back: `flotilla delete -p demo`, then `start`
-hint: that removes the disks of all nodes, with volumes and images: copy what you need first
+error[GUEST_NO_SURVIVOR]: no control plane of cluster demo has its data and keys
+hint: without its keys it cannot be recovered: run `flotilla delete -p demo`, then `start`
+hint: that deletes the disks of all nodes, with volumes and images: copy what you need first
 ";
     for command in [&["recover"][..], &["recover", "--from", &file], &["etcd", "snapshot", "restore", &file]]
     {
@@ -147,8 +147,8 @@ fn a_file_that_is_no_whole_snapshot_is_refused_at_once_and_nothing_is_touched() 
     status: 38
     ----- stdout -----
     ----- stderr -----
-    error[HOST_BAD_SNAPSHOT]: [HOME]/db has no checksum: whether it is damaged cannot be told
-    hint: --force restores it as it is, as a copy of a member's database (nothing was changed)
+    error[HOST_BAD_SNAPSHOT]: [HOME]/db has no checksum, so damage cannot be detected
+    hint: use --force to restore it as a copy of a member's database (nothing was changed)
     ");
     assert_eq!(home.files(), state);
     assert_eq!(restore(&without_checksum, &["--force"]).status, 85, "only then is it looked for a survivor");
@@ -170,20 +170,20 @@ fn a_snapshot_that_is_not_proven_to_be_of_the_cluster_is_refused_and_nothing_is_
     status: 81
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/foreign is a snapshot of another cluster than demo
-    hint: --force restores it: objects and nodes are then those of the other cluster
+    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/foreign is a snapshot of another cluster, not of demo
+    hint: use --force to restore it; objects and nodes are then those of the other cluster
     ");
     assert_snapshot!(restore(&unknown, &["--yes"]), @"
     status: 81
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/unknown does not tell whether it is a snapshot of cluster demo
-    hint: --force restores it
+    error[GUEST_FOREIGN_SNAPSHOT]: [HOME]/unknown is not proven to be a snapshot of cluster demo
+    hint: use --force to restore it anyway
     ");
     let recover = home.run(["-p", "demo", "recover", "--yes", "--from", &foreign]);
     assert_eq!(recover.status, 81, "{recover}");
     // Forced, it is asked for as any other.
     let forced = restore(&foreign, &["--force"]);
     assert_eq!(forced.status, 14, "{forced}");
-    assert!(forced.stderr.contains("foreign is a snapshot of another cluster than demo"), "{forced}");
+    assert!(forced.stderr.contains("foreign is a snapshot of another cluster, not of demo"), "{forced}");
 }

@@ -113,8 +113,8 @@ fn the_name_is_in_the_file() {
             (ran.status, ran.stderr.as_str()),
             (
                 14,
-                "error[MK_USAGE]: the file is about cluster demo, and -p says other\n\
-                 hint: leave out -p: the file has the name\n"
+                "error[MK_USAGE]: the file describes cluster demo, but -p names other\n\
+                 hint: leave out -p: the name is in the file\n"
             ),
             "{command}"
         );
@@ -145,8 +145,8 @@ fn a_new_cluster_is_all_additions() {
         (ran.status, ran.stderr.as_str()),
         (
             14,
-            "error[MK_USAGE]: there is no terminal to ask on whether that is to be done\n\
-             hint: give --yes to do it, or --dry-run to see it\n"
+            "error[MK_USAGE]: cannot prompt: no terminal\n\
+             hint: use --yes to continue without a prompt, or --dry-run to see the changes\n"
         )
     );
     let steps = home.run(["start", "-f", "cluster.yaml", "--dry-run", "--force"]).success();
@@ -218,7 +218,7 @@ fn changes_are_shown_and_nothing_is_touched() {
     status: 11
     ----- stdout -----
     ----- stderr -----
-    error[MK_CONFLICT]: cluster demo is there already, and is not as the file says
+    error[MK_CONFLICT]: cluster demo already exists and differs from the file
         ~ node demo: cpus no-limit -> 1
         + node new: worker
     hint: change it with `flotilla apply -f FILE`
@@ -234,10 +234,10 @@ fn what_cannot_change_is_refused_before_anything_is_touched() {
     status: 11
     ----- stdout -----
     ----- stderr -----
-    error[MK_CONFLICT]: cluster demo cannot be changed like that; nothing was touched
+    error[MK_CONFLICT]: cannot apply these changes to cluster demo (nothing was changed)
         ~ kubernetesVersion v1.37.1 -> v1.36.4 (fixed for the lifetime of the cluster)
         ~ network.subnet 10.213.77.0/24 -> 10.213.78.0/24 (fixed for the lifetime of the cluster)
-    hint: delete it first with `flotilla delete -p demo`, or give the file another name
+    hint: delete it first with `flotilla delete -p demo`, or change `name` in the file
     ");
     let kept = fs::read_to_string(home.state().join("clusters/demo/cluster.yaml")).unwrap();
     assert_eq!(kept, KNOWN);
@@ -268,7 +268,7 @@ fn who_restarts_one_of_two_control_planes_is_told_what_that_means() {
     ----- stdout -----
     ~ node demo-m02: memory 1Gi -> 2Gi (restarts the node)
     ----- stderr -----
-    the API does not answer while node demo-m02 restarts: one of two control planes is no majority
+    the API does not answer while node demo-m02 restarts: one of two control planes has no quorum
     ");
 }
 
@@ -322,7 +322,7 @@ fn an_exported_cluster_is_as_its_file_says() {
     assert_snapshot!(home.run(["apply", "-f", "exported.yaml"]), @"
     status: 0
     ----- stdout -----
-    demo is as exported.yaml says: nothing to do
+    cluster demo matches exported.yaml: nothing to do
     ----- stderr -----
     ");
 }
@@ -346,7 +346,7 @@ fn what_later_nodes_begin_with_is_exported() {
     let known = KNOWN.replace("nodes:", defaults);
     let Some(home) = home_with_known(&known, "") else { return };
     let exported = home.run(["export", "-p", "demo"]).success();
-    // Not what a node that is there has not.
+    // Not what a node that exists has not.
     assert!(exported.stdout.contains("\nnodeDefaults:\n  memory: 1Gi\nnodes:\n"), "{exported}");
     fs::write(home.path().join("exported.yaml"), &exported.stdout).unwrap();
     assert_eq!(home.run(["diff", "-f", "exported.yaml"]).success().stdout, "");
@@ -416,8 +416,8 @@ nodes:
     ----- stdout -----
     ----- stderr -----
     error[HOST_NO_MOUNT]: 4 errors in the request
-        cluster.yaml:7:5 (`- /nowhere/at/all:/b`): node demo cannot have /nowhere/at/all of the host: No such file or directory (os error 2); make /nowhere/at/all, or mount something else
-        cluster.yaml:8:11 (`ports: ['[PORT]:80']`): node demo cannot have port [PORT]/tcp of 127.0.0.1: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
+        cluster.yaml:7:5 (`- /nowhere/at/all:/b`): cannot mount /nowhere/at/all into node demo: No such file or directory (os error 2); create /nowhere/at/all, or mount something else
+        cluster.yaml:8:11 (`ports: ['[PORT]:80']`): cannot publish port [PORT]/tcp of 127.0.0.1 for node demo: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
         cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
         cluster.yaml:10:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");
@@ -495,7 +495,7 @@ ports: ['8080:80', '8081:80'], labels: {a: c}, state: stopped";
     assert!(
         refused
             .stderr
-            .ends_with("with `flotilla node delete demo-m02 -p demo`: the same command then adds it anew\n"),
+            .ends_with("with `flotilla node delete demo-m02 -p demo`, then run the command again to add them with the new settings\n"),
         "{refused}"
     );
 }

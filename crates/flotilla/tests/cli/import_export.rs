@@ -30,8 +30,8 @@ fn a_bundle_goes_from_one_home_to_another() {
     assert_snapshot!(first.run(["bundle", "export", TINY_VERSION, "bundle.tar.zst"]), @"
     status: 0
     ----- stdout -----
-    bundle.tar.zst holds bundle sha256:[DIGEST]
-    take it in with: flotilla bundle import bundle.tar.zst --digest [DIGEST]
+    exported bundle sha256:[DIGEST] to bundle.tar.zst
+    import it with: flotilla bundle import bundle.tar.zst --digest [DIGEST]
     ----- stderr -----
     writing bundle.tar.zst: done in [DURATION]
     ");

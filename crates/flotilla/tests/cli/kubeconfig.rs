@@ -1,4 +1,4 @@
-//! The person's kubeconfig: nothing in it is changed that a cluster of flotilla did not write, and no command needs it.
+//! The user's kubeconfig: nothing in it is changed that a cluster of flotilla did not write, and no command needs it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use flotilla_testkit::Home;
 use super::stopped::home_with;
 use super::{home, may_be_root};
 
-/// A person's own cluster, with the credentials to it.
+/// A user's own cluster, with the credentials to it.
 const PROD: &str = "\
 # ask Ada before you touch this
 apiVersion: v1
@@ -74,7 +74,7 @@ fn a_persons_own_cluster_survives_the_deletion_of_one_that_never_was() {
     assert_eq!(ran.stdout, "there is no cluster prod: nothing was deleted\n");
     assert!(
         ran.stderr
-            .contains("/.kube/config has a cluster prod that this cluster did not write: left as it is")
+            .contains("/.kube/config has a cluster prod that this cluster did not write: left unchanged")
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), prod);
     drop(home.run(["delete", "--all"]).success());
@@ -93,7 +93,7 @@ fn a_new_cluster_does_not_take_a_name_that_a_person_uses() {
     let before = home.files();
     let ran = home.run(["start", "-p", "prod", "--force"]);
     let told = format!(
-        "error[HOST_KUBECONFIG_TAKEN]: the name prod is taken: {file} has a cluster prod already\n\
+        "error[HOST_KUBECONFIG_TAKEN]: name prod is in use: {file} already has a cluster prod\n\
          hint: choose another name with -p, rename cluster, user and context prod in {file}, or set KUBECONFIG to \
          another file\n",
         file = path.display()
@@ -144,7 +144,7 @@ fn a_persons_entry_of_the_same_name_outlives_the_cluster() {
     assert_eq!(fs::read_to_string(&path).unwrap(), theirs, "their current context stays");
     let ran = home.run(["delete", "-p", "demo"]).success();
     assert_eq!(ran.stdout, "demo is deleted\n");
-    let note = "has a cluster demo that this cluster did not write: left as it is\n";
+    let note = "has a cluster demo that this cluster did not write: left unchanged\n";
     assert!(ran.stderr.contains(note), "{ran}");
     assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
 }
@@ -156,7 +156,7 @@ fn what_a_cluster_without_proof_may_have_written_stays_and_is_named() {
     let path = write(&home, OURS);
     let ran = home.run(["delete", "-p", "demo"]).success();
     assert!(
-        ran.stderr.contains("has a cluster demo that this cluster did not write: left as it is"),
+        ran.stderr.contains("has a cluster demo that this cluster did not write: left unchanged"),
         "{ran}"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), OURS);
@@ -198,7 +198,7 @@ fn a_kubeconfig_that_cannot_be_used_stops_nothing() {
         let deleted = home.run(["delete", "-p", "demo"]).success();
         assert_eq!(
             (stopped.stdout.as_str(), deleted.stdout.as_str()),
-            ("demo is stopped already\n", "demo is deleted\n")
+            ("demo is already stopped\n", "demo is deleted\n")
         );
         // From an empty file nothing has to be taken.
         let expected = what != "a device";

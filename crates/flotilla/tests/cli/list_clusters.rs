@@ -25,8 +25,8 @@ fn no_clusters_is_an_empty_list() {
     status: 0
     ----- stdout -----
     ----- stderr -----
-    there are no clusters
-    hint: make one with `flotilla start`
+    no clusters
+    hint: create one with `flotilla start`
     ");
     assert_eq!(home.run(["ls", "-o", "json"]).success().json(), serde_json::json!([]));
     assert_eq!(home.run(["get", "clusters"]).success().stdout, "");
@@ -162,7 +162,7 @@ fn all_that_can_be_stopped_are_and_failures_are_told_at_the_end() {
     assert_snapshot!(home.run(["stop", "--all"]), @"
     status: 38
     ----- stdout -----
-    demo is stopped already
+    demo is already stopped
     ----- stderr -----
     error[HOST_STATE_DAMAGED]: 1 of 2 clusters could not be stopped
         broken: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged: EOF while parsing an object at line 1 column 1
@@ -171,7 +171,7 @@ fn all_that_can_be_stopped_are_and_failures_are_told_at_the_end() {
     ");
 }
 
-/// Deletes with something mounted in the folder of a node, which therefore cannot be removed.
+/// Deletes with something mounted in the directory of a node, which therefore cannot be removed.
 fn delete_with_a_mount(home: &Home, node: &str, args: &[&str]) -> flotilla_testkit::Ran {
     let folder = home.state().join("clusters/demo/nodes").join(node);
     fs::create_dir_all(folder.join("mounted")).expect("a folder in the home");

@@ -13,7 +13,7 @@ fn no_bundles() {
     ----- stdout -----
     ----- stderr -----
     no bundles yet
-    hint: make one with: flotilla bundle build
+    hint: build one with: flotilla bundle build
     ");
     assert_snapshot!(home.run(["bundle", "list", "-o", "json"]), @"
     status: 0
@@ -99,15 +99,15 @@ fn a_bundle_in_full() {
     ----- stdout -----
     Kubernetes:  v1.30.0 ([ARCH])
     Digest:      sha256:[DIGEST]
-    Made:        [TIME], from source 'build'
-    Folder:      [HOME]/flotilla/bundles/[DIGEST]
+    Built:       [TIME], from source 'build'
+    Directory:   [HOME]/flotilla/bundles/[DIGEST]
     On disk:     900 MB
 
-    FOLDER   SIZE       WHAT
-    rootfs   431 MB     root file system of the nodes
-    store    507 MB     images, unpacked for containerd
-    bin      23 bytes   kubectl for this machine
-             -38 MB     in two places, on disk once
+    DIRECTORY   SIZE       WHAT
+    rootfs      431 MB     root file system of the nodes
+    store       507 MB     images, unpacked for containerd
+    bin         23 bytes   kubectl for this machine
+                -38 MB     in two places, on disk once
 
     COMPONENT    VERSION   SIZE     FROM
     kubernetes   v1.30.0   613 MB   Go module k8s.io/kubernetes@v1.30.0
@@ -118,7 +118,7 @@ fn a_bundle_in_full() {
     registry.k8s.io/kube-apiserver:v1.30.0
     registry.k8s.io/pause:3.9
 
-    NOT THE SAME IN EVERY BUILD                    WHY
+    VARIES BETWEEN BUILDS                          WHY
     store/io.containerd.metadata.v1.bolt/meta.db   it notes when it was made
     ----- stderr -----
     ");

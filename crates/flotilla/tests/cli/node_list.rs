@@ -158,7 +158,7 @@ fn the_older_name_of_the_group_has_the_same_commands() {
     assert_eq!(run(&["list"]).to_string(), home.run(["-p", "demo", "node", "list"]).to_string());
     assert_eq!(run(&["status", "m02"]).status, 3);
     assert_eq!(run(&["ip", "big"]).success().stdout, "10.213.77.4\n");
-    assert_eq!(run(&["stop", "m02"]).success().stdout, "demo-m02 is stopped already\n");
+    assert_eq!(run(&["stop", "m02"]).success().stdout, "demo-m02 is already stopped\n");
     for verb in ["create", "start", "delete", "ssh", "logs"] {
         let help = home.run(["worker", verb, "--help"]).success().stdout;
         assert!(help.contains("Usage: flotilla node "), "{help}");
@@ -194,7 +194,7 @@ fn the_logs_that_a_node_left_are_shown() {
     three
 
     ----- stderr -----
-    node demo-m02 is not running: these are the logs that it left
+    node demo-m02 is not running: showing its log files
     hint: start it with `flotilla start -p demo`
     ");
     // Nothing more will come.

@@ -197,10 +197,10 @@ fn a_port_that_somebody_listens_on_is_taken() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_cannot_be_seen() {
+fn a_directory_that_does_not_exist_cannot_be_mounted() {
     let Some(ran) = refused(&["--mount", "/nowhere/at/all:/data"]) else { return };
     assert_eq!(ran.status, 35, "{ran}");
-    assert!(ran.stderr.contains("hint: make /nowhere/at/all"), "{ran}");
+    assert!(ran.stderr.contains("hint: create /nowhere/at/all"), "{ran}");
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn all_that_cannot_be_had_of_the_host_is_told_at_once() {
     error[BUNDLE_UNKNOWN_VERSION]: 3 errors in the request
         cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
         host port 9090:80 is in use: cluster other
-        node demo-m03 cannot have /nowhere/at/all of the host: No such file or directory (os error 2)
+        cannot mount /nowhere/at/all into node demo-m03: No such file or directory (os error 2)
     hint: publish another port of the host
-    hint: make /nowhere/at/all, or mount something else
+    hint: create /nowhere/at/all, or mount something else
     ");
 }
 

@@ -39,14 +39,14 @@ fn what_needs_no_cluster_changes_without_a_question() {
     ~ node demo-m02: cpus no-limit -> 1
     ~ node demo-m02: memory no-limit -> 1Gi
     ~ node demo-m02: mounts (none) -> /usr/share:/share:ro
-    demo-m02 is changed
+    demo-m02: updated
     ----- stderr -----
     ");
     assert!(file(&home).contains("1Gi"), "{}", file(&home));
     assert_snapshot!(update(&home, &asked), @"
     status: 0
     ----- stdout -----
-    demo-m02 is like that already: nothing to do
+    demo-m02: no changes
     ----- stderr -----
     ");
 }
@@ -69,7 +69,7 @@ fn labels_and_taints_are_the_running_clusters() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: labels and taints are changed in the running cluster, and demo is to be stopped
+    error[MK_USAGE]: cannot change labels or taints: cluster demo is stopped
     hint: start it first with `flotilla start -p demo`
     ");
     assert_eq!(update(&home, &["--taints", "gpu=yes:NoSchedule"]).status, 14);

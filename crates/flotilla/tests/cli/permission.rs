@@ -12,7 +12,7 @@ use super::home;
 
 const NOBODY: u32 = 65534;
 
-/// A person without rights, in a home of their own.
+/// A user without rights, in a home of their own.
 struct Nobody {
     home: Home,
     /// What comes before each command.
@@ -58,7 +58,7 @@ fn who_is_not_root_is_told_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     error[HOST_PERMISSION]: you are not root
-    hint: run it as root with your own settings: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    hint: run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
     let told = nobody.run(&["start"]).to_string();
     let commands: [&[&str]; 9] = [
@@ -102,7 +102,7 @@ fn what_sudo_made_can_be_listed_without_it() {
     let nobody = Nobody::new();
     let digest = flotilla_testkit::bundles::tiny(&nobody.home.path().join("made"));
     let (made, state) = (nobody.home.path().join("made"), nobody.home.path().join(".flotilla"));
-    // As sudo runs it: root, in the person's home, with the name of who called it.
+    // As sudo runs it: root, in the user's home, with the name of who called it.
     let sudo = |command: &[&str]| {
         let home = Home::new(env!("CARGO_BIN_EXE_flotilla")).without_env("FLOTILLA_HOME");
         let home = home.with_env("HOME", nobody.home.path());

@@ -33,7 +33,7 @@ ip rule add priority 5270 lookup 52";
 fn it_is_refused_with_the_link_that_has_them() {
     let Some(ran) = start(WLAN, "") else { return };
     assert_eq!(ran.status, 71, "{ran}");
-    let why = "packets for the node subnet 10.213.77.0/24 go to the link wlan0";
+    let why = "packets for the node subnet 10.213.77.0/24 are routed to the link wlan0";
     assert!(ran.stderr.contains(why), "{ran}");
 }
 
@@ -41,7 +41,7 @@ fn it_is_refused_with_the_link_that_has_them() {
 fn by_force_it_is_only_told() {
     let Some(ran) = start(WLAN, "--force") else { return };
     assert_eq!(ran.status, 0, "{ran}");
-    assert!(ran.stderr.contains("go to the link wlan0"), "{ran}");
+    assert!(ran.stderr.contains("are routed to the link wlan0"), "{ran}");
 }
 
 #[test]

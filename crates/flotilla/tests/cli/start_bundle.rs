@@ -65,7 +65,7 @@ fn start_says_that_a_bundle_was_imported_or_built_by_another_flotilla() {
     fs::rename(first.path().join("bundle.tar.zst"), second.path().join("bundle.tar.zst")).unwrap();
     drop(second.run(["bundle", "import", "bundle.tar.zst"]).success());
     let said = said_at_start(&second);
-    let expected = "for v1.30.0 was imported: this machine cannot tell what it was made from";
+    let expected = "for v1.30.0 was imported: its sources are not verified";
     assert!(said.contains(expected), "{said}");
     let list = second.run(["bundle", "list"]).success();
     assert!(list.stdout.contains("imported"), "{list}");

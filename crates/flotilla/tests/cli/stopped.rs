@@ -170,7 +170,7 @@ fn stopping_it_again_changes_nothing() {
     assert_snapshot!(home.run(["stop", "-p", "demo"]), @"
     status: 0
     ----- stdout -----
-    demo is stopped already
+    demo is already stopped
     ----- stderr -----
     ");
     assert_snapshot!(home.run(["stop", "--all", "-o", "json"]), @r#"
@@ -227,8 +227,8 @@ fn a_dry_run_leaves_it_stopped() {
     assert_snapshot!(home.run(["start", "-p", "demo", "--dry-run", "--force", "--wait", "none"]), @"
     status: 0
     ----- stdout -----
-    to start demo (Kubernetes v1.37.1):
-      making the network 10.213.77.0/24
+    steps to start demo (Kubernetes v1.37.1):
+      creating the network 10.213.77.0/24
       booting node demo
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
@@ -251,9 +251,9 @@ nodeDefaults: {memory: 2g}
     let start =
         |size: [&str; 2]| home.run(["start", "-p", "demo", "--dry-run", "--force"].iter().chain(&size));
     let told = start(["--memory", "3g"]).success().stderr;
-    assert_eq!(told, "demo, demo-m02 change their size, the others have their own\n");
+    assert_eq!(told, "demo, demo-m02 change their size; the other nodes have their own\n");
     let told = start(["--cpus", "1"]).success().stderr;
-    assert_eq!(told, "demo, demo-m02 change their size, the others have their own\n");
+    assert_eq!(told, "demo, demo-m02 change their size; the other nodes have their own\n");
     let all_own = nodes.replace("nodeDefaults: {memory: 2g}", "");
     let Some(home) = home_with(&all_own, &["demo", "demo-m02", "big"]) else { return };
     let told = home.run(["start", "-p", "demo", "--dry-run", "--force", "--memory", "3g"]).success().stderr;
@@ -272,7 +272,7 @@ fn a_new_disk_is_a_size_as_well() {
     let Some(home) = home_with(nodes, &["demo", "demo-m02"]) else { return };
     let told =
         home.run(["start", "-p", "demo", "--dry-run", "--force", "--disk-size", "10g"]).success().stderr;
-    assert_eq!(told, "demo-m02 changes its size, the others have their own\n");
+    assert_eq!(told, "demo-m02 changes its size; the other nodes have their own\n");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn while_another_command_changes_it_one_waits_or_fails() {
     let waiting = home.start(["stop", "-p", "demo"]);
     waiting.wait_for_stderr("waiting for process 4711");
     drop(lock);
-    assert_eq!(waiting.wait().success().stdout, "demo is stopped already\n");
+    assert_eq!(waiting.wait().success().stdout, "demo is already stopped\n");
 }
 
 #[test]

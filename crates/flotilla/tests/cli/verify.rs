@@ -11,7 +11,7 @@ fn a_whole_bundle() {
     assert_snapshot!(home.run(["bundle", "verify", TINY_VERSION]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] is whole: 3 files are as they were made
+    bundle [DIGEST] verified: 3 files match
     ----- stderr -----
     checking v1.30.0: done in [DURATION]
     ");

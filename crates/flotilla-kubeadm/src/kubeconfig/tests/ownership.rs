@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A person's own cluster that has the name of ours.
+/// A user's own cluster that has the name of ours.
 const PROD: &str = "\
 apiVersion: v1
 kind: Config

@@ -25,7 +25,7 @@ pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) 
     let manifest = &made.bundle.manifest;
     let what = match made.outcome {
         Outcome::Done => "is built",
-        Outcome::Kept => "is already there",
+        Outcome::Kept => "already exists",
     };
     if let Some(text) = remark(&manifest.kubernetes, manifest.short_digest(), made.origin) {
         screen.reporter().report(Event::Note { text });

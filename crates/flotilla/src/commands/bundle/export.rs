@@ -13,7 +13,7 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &ExportArgs, screen: &Screen
     let digest = &bundle.manifest.digest;
     screen.result(&summary(&bundle), || {
         let file = args.file.display();
-        format!("{file} holds bundle sha256:{digest}\ntake it in with: flotilla bundle import {file} --digest {digest}")
+        format!("exported bundle sha256:{digest} to {file}\nimport it with: flotilla bundle import {file} --digest {digest}")
     });
     Ok(())
 }

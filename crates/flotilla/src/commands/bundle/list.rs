@@ -20,7 +20,7 @@ pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpE
         return Ok(());
     }
     if bundles.is_empty() && unreadable.is_empty() {
-        screen.note("no bundles yet", "make one with: flotilla bundle build");
+        screen.note("no bundles yet", "build one with: flotilla bundle build");
         return Ok(());
     }
     let rows = bundles.iter().map(|bundle| {

@@ -18,14 +18,14 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen)
     let manifest = &bundle.manifest;
     screen.line(&format!("Kubernetes:  {} ({})", manifest.kubernetes, manifest.architecture));
     screen.line(&format!("Digest:      sha256:{}", manifest.digest));
-    screen.line(&format!("Made:        {}, from source '{}'", manifest.created, manifest.source));
+    screen.line(&format!("Built:       {}, from source '{}'", manifest.created, manifest.source));
     if manifest.imported {
-        screen.line("Imported:    yes: what it says of where it came from is not verified");
+        screen.line("Imported:    yes: its sources are not verified");
     }
-    screen.line(&format!("Folder:      {}", bundle.path.display()));
+    screen.line(&format!("Directory:   {}", bundle.path.display()));
     screen.line(&format!("On disk:     {}", size(manifest.sizes.on_disk)));
     screen.line("");
-    screen.line(&table(&["FOLDER", "SIZE", "WHAT"], folders(manifest.sizes).into_iter()));
+    screen.line(&table(&["DIRECTORY", "SIZE", "WHAT"], folders(manifest.sizes).into_iter()));
     let components = manifest.components.iter().map(|component| {
         let from = match &component.provenance {
             Provenance::GoModule { module, .. } => format!("Go module {module}"),
@@ -50,7 +50,7 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen)
     if !manifest.varies.is_empty() {
         let varies = manifest.varies.iter().map(|varies| vec![varies.path.clone(), varies.why.clone()]);
         screen.line("");
-        screen.line(&table(&["NOT THE SAME IN EVERY BUILD", "WHY"], varies));
+        screen.line(&table(&["VARIES BETWEEN BUILDS", "WHY"], varies));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Something in a folder, by its path from there: the folder itself has an empty one.
+/// Something in a directory, by its path from there: the directory itself has an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: String,
@@ -73,7 +73,7 @@ impl End {
         }
     }
 
-    /// The folder itself and all in it, each folder before what is in it.
+    /// The directory itself and all in it, each directory before what is in it.
     pub(super) async fn list(&self) -> Result<Vec<Entry>, EngineError> {
         match self {
             Self::Host(path) => host::list(path),
@@ -103,7 +103,7 @@ impl End {
         }
     }
 
-    /// The end with that name in it, if it is a folder or is written like one.
+    /// The end with that name in it, if it is a directory or is written like one.
     pub(super) fn inside_if_folder(self, cx: &Cx, name: Option<&str>) -> Result<Self, EngineError> {
         let is_folder =
             self.to_string().ends_with('/') || matches!(cx.wait(self.find())?, Some(Kind::Folder { .. }));

@@ -53,7 +53,7 @@ pub(super) fn list(root: &Path) -> Result<Vec<Entry>, EngineError> {
 
 fn entry(root: &Path, path: &Path) -> Result<Entry, EngineError> {
     let unreadable = |error| failed("read", path, error);
-    let not_text = || unreadable(io::Error::other("its name is no text"));
+    let not_text = || unreadable(io::Error::other("its name is not UTF-8"));
     let metadata = fs::symlink_metadata(path).map_err(unreadable)?;
     let kind = if metadata.is_symlink() {
         let to = fs::read_link(path).map_err(unreadable)?;
@@ -102,7 +102,7 @@ pub(super) async fn copy(mut source: File, path: &Path, mode: u32) -> Result<(),
     .await
 }
 
-/// Makes a file that somebody else fills, whole or not at all; makes its folder.
+/// Makes a file that somebody else fills, whole or not at all; makes its directory.
 pub(super) async fn filled(
     path: &Path,
     mode: u32,

@@ -40,7 +40,7 @@ impl NodePath {
         if output.is_empty() { Ok(None) } else { Ok(Some(self.kind(&output)?)) }
     }
 
-    /// The folder itself and all in it, each folder before what is in it.
+    /// The directory itself and all in it, each directory before what is in it.
     pub(super) async fn list(&self) -> Result<Vec<Entry>, EngineError> {
         // First all names, which may have any character but NUL in them; then their modes, in the same order.
         let line = "cd -- \"$1\" && find . -print0 && printf '\\0' && exec find . -exec stat -c %f {} +";
@@ -50,7 +50,7 @@ impl NodePath {
         let mut modes = modes.lines();
         for name in names.split('\0') {
             let kind = self.kind(modes.next().ok_or_else(|| self.changed())?)?;
-            // The folder itself is a dot.
+            // The directory itself is a dot.
             let path = name.strip_prefix("./").unwrap_or_default().to_owned();
             entries.push(Entry { path, kind });
         }
@@ -62,7 +62,7 @@ impl NodePath {
         Ok(entries)
     }
 
-    /// A folder that is there already keeps its mode.
+    /// A directory that already exists keeps its mode.
     pub(super) async fn make_folders(&self, entries: &[Entry]) -> Result<(), EngineError> {
         let line = "while [ $# -gt 0 ]; do [ -d \"$2\" ] || { mkdir -p -- \"$2\" && chmod \"$1\" \"$2\"; } || exit; shift 2; done";
         let folders = entries.iter().filter_map(|entry| match entry.kind {
@@ -110,7 +110,7 @@ impl NodePath {
         let argv = ["sh", "-c", line, "sh"].map(str::to_owned).into_iter().chain(arguments);
         let output = self.machine.guest().run(Cmd::new(argv).within(LIMIT)).await.map_err(driver)?;
         String::from_utf8(output.stdout)
-            .map_err(|_| self.failed("read", io::Error::other("a name there is no text")))
+            .map_err(|_| self.failed("read", io::Error::other("a file name is not UTF-8")))
     }
 
     /// From a mode in hexadecimal digits, type and all.

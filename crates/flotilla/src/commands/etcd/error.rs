@@ -9,23 +9,23 @@ use flotilla_spec::ClusterName;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EtcdError {
-    #[error("{} is there already", file.display())]
+    #[error("{} already exists", file.display())]
     FileExists { file: PathBuf },
-    #[error("there is no terminal to ask on whether that is to be done")]
+    #[error("cannot prompt: no terminal")]
     NobodyToAsk,
-    #[error("a majority of etcd's members is up, {} of {}: there is nothing to recover", quorum.up, quorum.total)]
+    #[error("etcd has quorum ({} of {} members are up): nothing to recover", quorum.up, quorum.total)]
     HasMajority { cluster: ClusterName, quorum: Quorum },
-    #[error("no control plane of cluster {cluster} is left that has its data and keys")]
+    #[error("no control plane of cluster {cluster} has its data and keys")]
     NoSurvivor { cluster: ClusterName },
     #[error("{} of {total} control planes of cluster {cluster} have their data: {}", with_data.len(), with_data.join(", "))]
     HasData { cluster: ClusterName, with_data: Vec<String>, total: usize },
     #[error("cannot restore {}", file.display())]
     BadSnapshot { file: PathBuf, source: SnapshotError },
-    #[error("{} has no checksum: whether it is damaged cannot be told", file.display())]
+    #[error("{} has no checksum, so damage cannot be detected", file.display())]
     NoChecksum { file: PathBuf },
-    #[error("{} is a snapshot of another cluster than {cluster}", file.display())]
+    #[error("{} is a snapshot of another cluster, not of {cluster}", file.display())]
     Foreign { cluster: ClusterName, file: PathBuf },
-    #[error("{} does not tell whether it is a snapshot of cluster {cluster}", file.display())]
+    #[error("{} is not proven to be a snapshot of cluster {cluster}", file.display())]
     UnknownOrigin { cluster: ClusterName, file: PathBuf },
 }
 
@@ -46,30 +46,30 @@ impl Explain for EtcdError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::FileExists { .. } => vec!["--force writes over it".into()],
-            Self::NobodyToAsk => vec!["give --yes to do it".into()],
+            Self::FileExists { .. } => vec!["use --force to overwrite it".into()],
+            Self::NobodyToAsk => vec!["use --yes to continue without a prompt".into()],
             Self::HasMajority { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![
-                    format!("`flotilla start{flag}` brings back nodes that are down"),
-                    format!("`flotilla etcd snapshot restore FILE{flag}` goes back to a snapshot"),
+                    format!("start nodes that are down with `flotilla start{flag}`"),
+                    format!("restore a snapshot with `flotilla etcd snapshot restore FILE{flag}`"),
                 ]
             }
             Self::NoSurvivor { cluster } => {
                 let flag = profile_flag(cluster);
                 vec![
                     format!(
-                        "without its keys it cannot be brought back: `flotilla delete{flag}`, then `start`"
+                        "without its keys it cannot be recovered: run `flotilla delete{flag}`, then `start`"
                     ),
-                    "that removes the disks of all nodes, with volumes and images: copy what you need first"
+                    "that deletes the disks of all nodes, with volumes and images: copy what you need first"
                         .into(),
                 ]
             }
             Self::HasData { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![
-                    format!("`flotilla start{flag}` starts them: with a majority etcd needs no recovery"),
-                    format!("`flotilla logs{flag} --node NAME` tells why etcd does not start in a node"),
+                    format!("start them with `flotilla start{flag}`: with quorum etcd needs no recovery"),
+                    format!("see why etcd does not start on a node with `flotilla logs{flag} --node NAME`"),
                     "--force recovers from one of them and moves the data of the others aside".into(),
                 ]
             }
@@ -79,14 +79,15 @@ impl Explain for EtcdError {
             }
             Self::NoChecksum { .. } => {
                 vec![
-                    "--force restores it as it is, as a copy of a member's database (nothing was changed)"
-                        .into(),
+                    "use --force to restore it as a copy of a member's database (nothing was changed)".into(),
                 ]
             }
             Self::Foreign { .. } => {
-                vec!["--force restores it: objects and nodes are then those of the other cluster".into()]
+                vec![
+                    "use --force to restore it; objects and nodes are then those of the other cluster".into(),
+                ]
             }
-            Self::UnknownOrigin { .. } => vec!["--force restores it".into()],
+            Self::UnknownOrigin { .. } => vec!["use --force to restore it anyway".into()],
         }
     }
 }

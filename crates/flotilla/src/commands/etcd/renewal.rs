@@ -1,4 +1,4 @@
-//! An etcd that begins anew with one member.
+//! An etcd that begins again with one member.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, OpErr
 /// Turns on every control plane that has a machine, and is to run or was stopped by force as a member. Gives all that are
 /// on.
 ///
-/// One that stayed off with its old data would not know, when it is started one day, that etcd has begun anew without
+/// One that stayed off with its old data would not know, when it is started one day, that etcd has begun again without
 /// it: two such could be a majority of what was.
 pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
     let engine = cx.engine();
@@ -65,7 +65,7 @@ pub(crate) fn power_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, 
 /// How far the last renewal came that is of this control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There was none, or it was killed before etcd had begun anew.
+    /// There was none, or it was killed before etcd had begun again.
     None,
     /// It was killed after that.
     Begun,
@@ -87,7 +87,7 @@ fn data_of(cx: &Cx, member: &ControlPlane) -> Result<String, OpError> {
     Ok(id.map_err(EngineError::from)?)
 }
 
-/// Lets etcd begin anew in `member`, which is the primary control plane from then on. No other one of those that are
+/// Lets etcd begin again in `member`, which is the primary control plane from then on. No other one of those that are
 /// `there` has joined afterwards.
 pub(crate) fn renew(
     cx: &Cx,
@@ -107,7 +107,7 @@ pub(crate) fn renew(
         let renewal = Renewal { node: name.clone(), data: data.clone(), finished: false };
         cx.store.save_renewal(&cx.name, &renewal)?;
     }
-    let title = format!("beginning etcd anew in node {name}");
+    let title = format!("recreating etcd on node {name}");
     let step = Step::start(cx.screen.reporter(), format!("restore/{name}"), title, None);
     let bootstrapper = cx.engine().bootstrapper;
     let machine = member.machine.as_ref();
@@ -126,7 +126,7 @@ pub(crate) fn renew(
     Ok((restored, kept))
 }
 
-/// Does what is left of a renewal that was killed after etcd had begun anew in `member`.
+/// Does what is left of a renewal that was killed after etcd had begun again in `member`.
 pub(crate) fn finish(
     cx: &Cx,
     cluster: &Cluster,
@@ -189,7 +189,8 @@ impl Kept {
     /// Says where they are, and how they are removed.
     pub(crate) fn tell(&self, cx: &Cx) {
         if let Some(text) = self.text() {
-            cx.screen.note(&text, "`flotilla ssh -n NODE -- rm -r PATH` removes a copy that you do not need");
+            cx.screen
+                .note(&text, "remove a copy that you do not need with `flotilla ssh -n NODE -- rm -r PATH`");
         }
     }
 

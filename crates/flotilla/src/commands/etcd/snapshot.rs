@@ -26,7 +26,7 @@ pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     let status = status::Status::ask(cx, &cluster, &vias)?;
     let via = vias.iter().rev().max_by_key(|via| status.agreed(via));
     let via = via.expect("one of them answered");
-    let title = format!("saving what node {} has", via.node.spec.name);
+    let title = format!("saving a snapshot from node {}", via.node.spec.name);
     let step = Step::start(cx.screen.reporter(), "snapshot", title, None);
     let snapshot = written(args, |file| {
         let saved = cx.wait(cx.engine().bootstrapper.save_snapshot(via.machine.as_ref(), file));
@@ -34,7 +34,7 @@ pub(super) fn save(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     })?;
     step.done(Outcome::Done);
     cx.screen.result(&of_file(cx, &args.file, &snapshot), || {
-        format!("{} holds {} keys of {}", args.file.display(), snapshot.keys, cx.name)
+        format!("saved a snapshot of {} to {} ({} keys)", cx.name, args.file.display(), snapshot.keys)
     });
     Ok(())
 }
@@ -75,7 +75,7 @@ fn written<T>(args: &SnapshotSaveArgs, write: impl FnOnce(File) -> Result<T, OpE
 pub(super) fn restore(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError> {
     cx.cluster()?;
     let file = source::open(cx, &args.file, args.force)?;
-    // Held while a person thinks: what they agree to is what is done.
+    // Held while a user thinks: what they agree to is what is done.
     let _lock = cx.lock(&cx.name, "flotilla etcd snapshot restore", args.lock)?;
     let mut cluster = cx.store.get(&cx.name)?;
     source::require_own(cx, &cluster, (&args.file, &file), args.force)?;
@@ -102,7 +102,7 @@ fn agreed(cx: &Cx, args: &SnapshotRestoreArgs, cluster: &Cluster) -> Result<bool
     let others = cluster.spec.control_planes().count() - 1;
     let mut lines = vec![
         format!(
-            "restores etcd of {} from {}: everything written since is gone from the API",
+            "restores etcd of {} from {}: everything written since is lost",
             cx.name,
             args.file.display()
         ),
@@ -110,7 +110,7 @@ fn agreed(cx: &Cx, args: &SnapshotRestoreArgs, cluster: &Cluster) -> Result<bool
             .to_owned(),
     ];
     if others > 0 {
-        lines.push("one control plane begins with the snapshot, the others join it again".to_owned());
+        lines.push("one control plane starts from the snapshot, the others join it again".to_owned());
     }
     renewal::agreed(cx, args.yes, &lines)
 }

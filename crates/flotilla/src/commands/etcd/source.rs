@@ -1,4 +1,4 @@
-//! A snapshot that a person names: whether it may become the data of this cluster.
+//! A snapshot that a user names: whether it may become the data of this cluster.
 
 use std::fs::File;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) fn require_own(
     if !force {
         return Err(error.into());
     }
-    let text = format!("{error}: `kubectl delete node` removes nodes of another cluster from its list");
+    let text = format!("{error}: remove nodes of the other cluster with `kubectl delete node`");
     cx.screen.reporter().report(Event::Warning { text });
     Ok(())
 }

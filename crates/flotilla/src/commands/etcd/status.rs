@@ -132,9 +132,7 @@ impl Status {
             lines.extend(status.complaints.iter().map(|complaint| format!("{name}: {complaint}")));
             if !status.member.answers && !cluster.nodes().any(|node| status.member.is_of(&node)) {
                 let flag = profile_flag(cluster.name());
-                lines.push(format!(
-                    "{name} is no node of the cluster: `flotilla start{flag}` takes it out of etcd"
-                ));
+                lines.push(format!("{name} is a stale member: `flotilla start{flag}` removes it from etcd"));
             }
         }
         lines.join("\n")
@@ -176,12 +174,12 @@ fn health(status: &MemberStatus) -> String {
 fn meaning(alarm: &str) -> String {
     let means = match alarm {
         "NOSPACE" => {
-            "its database has reached its quota; no member takes writes until space is freed and the alarm disarmed"
+            "its database has reached its quota; no member accepts writes until space is freed and the alarm disarmed"
         }
         "CORRUPT" => {
-            "its data differs from the others'; no member takes writes until it is removed and the alarm disarmed"
+            "its data differs from the others'; no member accepts writes until it is removed and the alarm disarmed"
         }
-        _ => "no member takes writes until it is disarmed",
+        _ => "no member accepts writes until it is disarmed",
     };
     format!("alarm {alarm}: {means}")
 }

@@ -30,7 +30,7 @@ pub(super) fn parse(args: &NodeSettingsArgs, of: Of, problems: &mut Vec<SpecErro
     }
 }
 
-/// Reads words of which those that end with `-` take something away, as kubectl has it; a folder may end with it as well.
+/// Reads words of which those that end with `-` take something away, as kubectl has it; a directory may end with it as well.
 fn edits<Come, Go>(
     problems: &mut Vec<SpecError>,
     of: Of,
@@ -63,7 +63,7 @@ fn gone_taint(text: &str) -> Result<GoneTaint, SpecError> {
     if is_key { Ok(GoneTaint { key: text.to_owned(), effect: None }) } else { Err(bad()) }
 }
 
-/// By the folder in the node.
+/// By the directory in the node.
 fn gone_mount(text: &str) -> Result<PathBuf, SpecError> {
     if text.starts_with('/') && !text.contains(':') {
         return Ok(PathBuf::from(text));
@@ -166,9 +166,9 @@ mod tests {
         "a b-" is not a label
         "gpu=yes-" is not a taint
         "gpu:Never-" is not a taint
-        "www-" is not a mount of a host's folder
-        "x" is not a port to forward
-        "70000:1" is not a port to forward
+        "www-" is not a mount
+        "x" is not a port to publish
+        "70000:1" is not a port to publish
         "#);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStartArgs) -> Result<(), OpError> {
             (super::joined(&started.nodes), if started.nodes.len() > 1 { "run" } else { "runs" });
         match started.changed {
             Changed::Yes => format!("{names} {verb}"),
-            Changed::No => format!("{names} {verb} already"),
+            Changed::No => format!("{names} already {verb}"),
         }
     });
     Ok(())

@@ -22,7 +22,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), OpError> {
             (super::joined(&stopped.nodes), if stopped.nodes.len() > 1 { "are" } else { "is" });
         match stopped.changed {
             Changed::Yes => format!("{names} {verb} stopped"),
-            Changed::No => format!("{names} {verb} stopped already"),
+            Changed::No => format!("{names} {verb} already stopped"),
         }
     });
     Ok(())

@@ -21,7 +21,7 @@ use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
 
 use super::wait;
 
-/// What `--ha` means: the fewest control planes that bear the loss of one.
+/// What `--ha` means: the fewest control planes that tolerate the loss of one.
 const HIGHLY_AVAILABLE: u32 = 3;
 
 /// What was typed.
@@ -139,7 +139,7 @@ impl Parsed {
     pub(super) fn raised(&self) -> Option<String> {
         let (nodes, count) = self.nodes.zip(self.typed.count)?;
         (nodes < count).then(|| {
-            format!("{count} control planes are {count} nodes: --nodes {nodes} is raised to {count}")
+            format!("{count} control planes need {count} nodes: --nodes {nodes} is raised to {count}")
         })
     }
 }

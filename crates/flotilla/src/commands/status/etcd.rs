@@ -35,7 +35,7 @@ impl EtcdStatus {
     pub(super) fn text(&self) -> String {
         let Self { members, up, quorum, margin, alarms } = self;
         let margin = match (quorum, margin) {
-            (false, _) => "none: etcd has lost its majority, and the API does not answer".to_owned(),
+            (false, _) => "none: etcd has lost quorum, and the API does not answer".to_owned(),
             (true, 0) => "none may fail".to_owned(),
             (true, margin) => format!("{margin} may fail"),
         };
@@ -70,7 +70,7 @@ mod tests {
         margin: none may fail
         etcd
         members: 1 of 3 up
-        margin: none: etcd has lost its majority, and the API does not answer
+        margin: none: etcd has lost quorum, and the API does not answer
         etcd
         members: 2 of 2 up
         margin: none may fail

@@ -98,7 +98,7 @@ impl NodeStatus {
         u8::from(!host) | u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
     }
 
-    /// Whether it runs and the person's kubeconfig does not lead to it.
+    /// Whether it runs and the user's kubeconfig does not lead to it.
     pub(super) fn is_misconfigured(&self) -> bool {
         self.kubeconfig == "Misconfigured"
     }

@@ -41,7 +41,7 @@ fn is_killed_and_started(cluster: &Cluster, three: &[String], node: &str, writer
     etcd::holder(cluster, &others);
     let status = cluster.run(&["status"]);
     assert!(!status.status.success(), "{}", said(&status));
-    let told = format!("node {node} ended without being stopped");
+    let told = format!("node {node} crashed or was killed");
     assert!(said(&status).contains(&told), "{}", said(&status));
 
     cluster.succeed(&["node", "start", node]);

@@ -29,7 +29,7 @@ pub(super) fn the_same_cluster_is_back(cluster: &Cluster) {
     let status = cluster.run(&["status"]);
     assert_eq!(status.status.code(), Some(7), "{}", said(&status));
     assert!(said(&status).contains("host: Stopped"), "{}", said(&status));
-    assert!(said(&status).contains("ended without being stopped"), "{}", said(&status));
+    assert!(said(&status).contains("crashed or was killed"), "{}", said(&status));
 
     cluster.start(&[]);
     lab::wait_until("the pod runs anew", PATIENCE, || {

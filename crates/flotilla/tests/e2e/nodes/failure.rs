@@ -36,7 +36,7 @@ pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
     wait_until("the status tells", PATIENCE, || {
         let status = cluster.run(&["status"]);
         let told = said(&status);
-        let told_all = told.contains(&format!("node {node} ended without being stopped"));
+        let told_all = told.contains(&format!("node {node} crashed or was killed"));
         if status.status.code() == Some(3) && told_all { Ok(()) } else { Err(told) }
     });
     let listed = &fleet::list(cluster)[2];
