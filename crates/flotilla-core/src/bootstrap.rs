@@ -154,7 +154,7 @@ pub struct ApiAccess {
 }
 
 impl std::fmt::Debug for ApiAccess {
-    // The key is nobody's business, in no log.
+    // The key must not appear in any log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiAccess").field("server", &self.server).finish_non_exhaustive()
     }

@@ -105,7 +105,7 @@ pub trait Etcd: Send + Sync {
     /// Stops a control plane whose etcd does not answer, and says what is in its database.
     async fn stop_and_examine(&self, machine: &dyn Machine) -> Result<Snapshot, BootstrapError>;
 
-    /// Writes a snapshot of etcd, as the member in this machine has it, to `target`. It needs no majority.
+    /// Writes a snapshot of this machine's etcd member to `target`. Needs no quorum.
     async fn save_snapshot(&self, via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError>;
 
     /// Reads a file once, from its beginning to its end, and says what it proves by itself. Blocks that long.

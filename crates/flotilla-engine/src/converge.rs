@@ -588,7 +588,7 @@ fn require_known(
     Err(EngineError::Unknown { cluster, nodes: unknown, doing, why })
 }
 
-/// What is seen of machines alone.
+/// The power state of each machine.
 fn powers(machines: &BTreeMap<NodeName, Arc<dyn Machine>>) -> Observed {
     let machines = machines.iter().map(|(name, machine)| (name.clone(), machine.state())).collect();
     Observed { machines, ..Observed::nothing() }

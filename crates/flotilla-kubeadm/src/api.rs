@@ -1,4 +1,4 @@
-//! The API as seen from the host: one client, one connection, short questions.
+//! The API as seen from the host: one client, one connection, short requests.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::patience::{Cancelled, Patience};
 
 pub(crate) const SYSTEM: &str = "kube-system";
 
-/// How long a connection may take where only a short look is wanted. The node is on this host: one that is up
-/// answers in less.
+/// Time limit of a connection for a quick check. The node is on this host: one that is up answers faster.
 pub(crate) const QUICK: Duration = Duration::from_millis(300);
-/// The same where the API server may be busy with its own start.
+/// The same if the API server may still be starting.
 pub(crate) const PATIENT: Duration = Duration::from_secs(2);
 
-/// The same where a wrong "it does not answer" would cost something: a host that swaps needs seconds for a handshake.
+/// The same if a wrong "it does not answer" would be harmful: a host that swaps needs seconds for a handshake.
 pub(crate) const GENEROUS: Duration = Duration::from_secs(10);
 
-/// No question asked here takes longer, unless the server is stuck.
+/// No request here takes longer, unless the server hangs.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// For the API's address to be with another control plane, and for etcd to have a leader: seconds, also on a busy host.
+/// Time limit for the virtual IP to move to another control plane and for etcd to elect a leader: seconds, also on a
+/// busy host.
 const MOVE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -60,7 +60,7 @@ pub(crate) async fn client(
     config.connect_timeout = Some(connect);
     config.read_timeout = Some(ANSWER);
     config.reset_reader_on_write = true;
-    // Whoever waits asks again anyway, and not after as many seconds as the server would like.
+    // Callers retry themselves, and sooner than the server's Retry-After.
     config.default_retry = false;
     Client::try_from(config).map_err(|source| unusable(source.into()))
 }
@@ -86,14 +86,14 @@ pub(crate) async fn answers(
     Ok(true)
 }
 
-/// Whether the API server is through with something that it does after its start; an error while it is not.
+/// Whether the API server has finished a post-start hook; an error while it has not.
 pub(crate) async fn is_done(client: &Client, hook: &str) -> Result<(), kube::Error> {
     let request = http::Request::get(format!("/readyz/poststarthook/{hook}")).body(Vec::new());
     let request = request.expect("the hooks' names are ours");
     client.request_text(request).await.map(drop)
 }
 
-/// Whether there is an object of that name.
+/// Whether an object of that name exists.
 pub(crate) async fn exists<K>(api: &Api<K>, name: &str) -> Result<bool, kube::Error>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -101,7 +101,7 @@ where
     Ok(api.get_metadata_opt(name).await?.is_some())
 }
 
-/// Whether there are objects of all of these names. One connection, one question at a time.
+/// Whether objects of all of these names exist. One connection, one request at a time.
 pub(crate) async fn all_exist<K>(api: &Api<K>, names: &[&str]) -> Result<bool, kube::Error>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -114,7 +114,7 @@ where
     Ok(true)
 }
 
-/// Makes an object, unless somebody was faster.
+/// Creates an object unless it exists.
 pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// Takes an object away, unless it is gone already.
+/// Deletes an object if it exists.
 pub(crate) async fn delete<K>(api: &Api<K>, name: &str, how: &DeleteParams) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -137,8 +137,8 @@ where
     }
 }
 
-/// Asks again as long as the error is one that passes, for as long as a [`MOVE`] may take. What is asked must tolerate to be
-/// done twice: an answer may be lost.
+/// Retries while the error is temporary, for as long as a [`MOVE`] may take. The request must be idempotent: an
+/// answer may be lost.
 pub(crate) async fn insist<T, F>(
     action: impl Into<String>,
     cancelled: &Cancelled,
@@ -161,8 +161,8 @@ where
     }
 }
 
-/// Whether the same question may have an answer in a moment: nobody has heard it, the server could not do it now, or
-/// another has changed the object since it was looked at.
+/// Whether a retry may succeed: the server was not reached, it is temporarily unable, or the object was changed
+/// concurrently.
 pub(crate) fn is_passing(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 409 | 429 | 500..),
@@ -170,7 +170,7 @@ pub(crate) fn is_passing(error: &kube::Error) -> bool {
     }
 }
 
-/// The error of a question that failed.
+/// The error of a failed request.
 pub(crate) fn cannot(action: impl Into<String>) -> impl FnOnce(kube::Error) -> BootstrapError {
     let action = action.into();
     move |source| BootstrapError::Api { action, source: source.into() }

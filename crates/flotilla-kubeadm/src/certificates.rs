@@ -1,7 +1,7 @@
 //! When the certificates of a node expire, and their renewal.
 //!
-//! Reading starts no program in the node, so that every `start` can afford it. What is read was written by the node and
-//! may be anything: a file that holds no certificate is left out.
+//! Reading starts no program in the node, so that every `start` can afford it. The files were written by the node and
+//! may contain anything: a file without a certificate is skipped.
 
 mod renewal;
 
@@ -22,7 +22,7 @@ use crate::{marks, yaml};
 
 pub(crate) use renewal::renew;
 
-/// The kubelet's, by the name that they have here: kubeadm leaves them to it.
+/// The kubelet's own certificates, which kubeadm does not manage.
 const KUBELET_CLIENT: &str = "kubelet-client";
 const KUBELET_SERVER: &str = "kubelet-server";
 
@@ -50,7 +50,7 @@ const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd-ca"];
 
 /// Reads those of a machine, on or off.
 pub(crate) async fn look(machine: &dyn Machine) -> Result<Certificates, BootstrapError> {
-    // Before it has rotated its certificate, the kubelet has it in its kubeconfig.
+    // Before the first rotation, the kubelet's certificate is in its kubeconfig.
     let files = FILES.into_iter().chain([(KUBELET_CLIENT, KUBELET_CONF)]);
     let found = try_join_all(files.map(|(name, path)| async move {
         let Some(content) = marks::read(machine, path).await? else { return Ok::<_, BootstrapError>(None) };
@@ -58,7 +58,7 @@ pub(crate) async fn look(machine: &dyn Machine) -> Result<Certificates, Bootstra
         Ok(expiry(path, &content).map(|expires| Certificate { name, expires, is_authority }))
     }));
     let found = found.await?.into_iter().flatten();
-    // The kubelet signs it itself, and the API server takes it as it is.
+    // The kubelet signs it itself, and the API server accepts any.
     let (unverified, all) = found.partition(|certificate| certificate.name == KUBELET_SERVER);
     let unfinished = marks::has(machine, RENEWAL_CONFIG).await?;
     Ok(Certificates { all, unverified, unfinished })

@@ -12,7 +12,7 @@ use crate::api::{self, SYSTEM, exists, insist};
 use crate::patience::{Cancelled, Patience};
 use crate::phase::run;
 
-/// Made last: if it is there, all of the manifest was applied. What a user has since changed stays changed.
+/// Created last: if it exists, the whole manifest was applied. Later changes of the user are kept.
 const APPLIED: &str = "flotilla-cni";
 
 /// A manifest may have objects of kinds that it defines itself, and those take a moment.
@@ -43,8 +43,8 @@ pub(crate) async fn install(
     insist(action, cancelled, || api::create(&maps, map.clone())).await
 }
 
-/// By kubectl, which reads a manifest as its author had it read. On the server's side, because the other way large
-/// objects do not fit into their own annotation.
+/// With kubectl, like the author of the manifest. Server-side, because client-side apply stores large objects in an
+/// annotation that is too small for them.
 async fn apply(
     manifest: &str,
     machine: &dyn Machine,

@@ -1,4 +1,4 @@
-//! A control plane's second half: what makes a cluster out of an API server.
+//! The second half of a control plane's start: everything after the API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::patience::{Cancelled, Patience};
 use crate::phase;
 use crate::rotation;
 
-/// For the kubelet to register its node.
+/// Time limit for the kubelet to register its node.
 const REGISTRATION: Duration = Duration::from_mins(4);
-/// For the API server to know the administrator's rights once they are written.
+/// Time limit for the API server to apply the administrator's new rights.
 const RIGHTS: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What waits for the node to be registered.
+/// Steps that wait for the registration of the node.
 const OF_THE_NODE: [Part; 5] =
     [Part::PodRange, Part::Role, Part::ControllerManager, Part::Scheduler, Part::EtcdMirror];
 
-/// Everything that the pieces of a completion share.
+/// The data that the parts of the completion share.
 struct Completion<'a> {
     client: Client,
     credentials: Credentials,
@@ -46,9 +46,9 @@ struct Completion<'a> {
     cancelled: &'a Cancelled,
 }
 
-/// Does what is missing, all of it in parallel, and nothing else.
+/// Creates what is missing, in parallel, and nothing else.
 ///
-/// A piece that fails does not end the others: their processes would be left behind in the node.
+/// A failed part does not cancel the others: their processes would be left behind in the node.
 pub(crate) async fn complete(
     cluster: &Cluster,
     node: &Node,
@@ -106,7 +106,7 @@ impl Completion<'_> {
         Ok(())
     }
 
-    /// Cluster DNS, and the host's names in it well before its pod has a node to run on.
+    /// CoreDNS, with the host's names before its pod can be scheduled.
     async fn dns(&self) -> Result<(), BootstrapError> {
         if self.missing.has(Part::Dns) {
             phase::coredns(self.machine, self.credentials.path).await?;
@@ -129,7 +129,7 @@ impl Completion<'_> {
         Ok(())
     }
 
-    /// What the first pods need, before there are controllers.
+    /// Objects that the first pods need before controllers run.
     async fn default_namespace(&self) -> Result<(), BootstrapError> {
         if !self.missing.has(Part::DefaultNamespace) {
             return Ok(());
@@ -153,8 +153,8 @@ impl Completion<'_> {
         Ok(())
     }
 
-    /// Controllers and scheduler start only now: the API server refuses their mirror pods as long as their node is
-    /// unknown, and the kubelet tries again a minute later.
+    /// Controllers and scheduler start only now: the API server refuses their mirror pods while the node is not
+    /// registered, and the kubelet retries only a minute later.
     async fn of_the_node(&self) -> Result<(), BootstrapError> {
         if !self.missing.has_any(&OF_THE_NODE) {
             return Ok(());
@@ -175,7 +175,7 @@ impl Completion<'_> {
         let nodes = Api::<KubeNode>::all(self.client.clone());
         let patience =
             Patience::new(format!("the registration of node {name}"), REGISTRATION, self.cancelled);
-        // Controllers come after the registration: where they are, the node was known, and somebody has deleted it.
+        // Controllers start after the registration: if they exist, the Node object was deleted later.
         if !self.missing.has(Part::ControllerManager) && matches!(exists(&nodes, &name).await, Ok(false)) {
             kubelet::restart(self.machine).await?;
         }
@@ -194,7 +194,7 @@ impl Completion<'_> {
             return Ok(());
         }
         let range = self.node.pod_range;
-        // Its labels come with it, in one change: where the range is missing, so are they.
+        // Sets the labels in the same patch: if the range is missing, so are they.
         let labels: BTreeMap<_, _> = self.node.spec.labels.iter().collect();
         let patch = Patch::Merge(json!({
             "metadata": {"labels": labels},
@@ -206,8 +206,8 @@ impl Completion<'_> {
         insist(action, self.cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
     }
 
-    /// Waits until the API server has made the roles of its own components. One that asks to be the leader before is
-    /// refused, and asks again only seconds later.
+    /// Waits until the API server has created the roles of its components. A component that requests its lease
+    /// earlier is refused, and retries only seconds later.
     async fn wait_for_roles(&self) -> Result<(), BootstrapError> {
         let patience = Patience::new("the API server's own roles", RIGHTS, self.cancelled);
         loop {
@@ -248,7 +248,7 @@ impl Completion<'_> {
         Ok(())
     }
 
-    /// Waits until admin.conf, which people are given, is obeyed.
+    /// Waits until the API server accepts admin.conf, which users get.
     async fn wait_for_rights(&self) -> Result<(), BootstrapError> {
         let Some(admin) = credentials::read(self.machine, ADMIN_CONF).await? else { return Ok(()) };
         let client = api::client(self.cluster, &admin, PATIENT).await?;

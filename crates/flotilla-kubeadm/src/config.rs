@@ -1,4 +1,4 @@
-//! What kubeadm is reported: `/etc/flotilla/kubeadm.yaml` and the patches beside it.
+//! The configuration of kubeadm: `/etc/flotilla/kubeadm.yaml` and the patches next to it.
 //!
 //! Pure. The values of a user's flags are serialised, never pasted into text.
 
@@ -17,16 +17,16 @@ mod patches;
 
 pub(crate) use patches::{join_patches, patches};
 
-/// How long certificates are valid: a cluster may be off for years, and a developer's cluster has nobody who renews them
-/// in time. `start` renews them before they expire.
+/// The validity of certificates: a cluster may be off for years, and nobody renews a developer's cluster in time.
+/// `start` renews them before they expire.
 pub(crate) const VALIDITY: &str = "87600h";
-/// The same for authorities, which nothing renews.
+/// The same for authorities, which are never renewed.
 const AUTHORITY_VALIDITY: &str = "876000h";
 
-/// What has to be looked up in the node.
+/// Facts to look up in the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Its control groups are version 1, which the kubelet refuses unless told otherwise.
+    /// It has cgroup v1, which the kubelet refuses by default.
     pub cgroup_v1: bool,
 }
 
@@ -35,8 +35,8 @@ pub fn render(cluster: &Cluster, node: &Node, facts: Facts) -> String {
     render_with(cluster, node, facts, &[])
 }
 
-/// The same for a control plane that founds the cluster together with others: etcd begins with all of them. That is for
-/// this once, and not among the settings that the cluster keeps.
+/// The same for an initial member of several: etcd starts with the full list of members. This is not stored in the
+/// cluster's configuration, because it is valid only once.
 pub(crate) fn render_founding(
     cluster: &Cluster,
     node: &Node,
@@ -80,7 +80,7 @@ pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String
 fn registration(cluster: &Cluster, node: &Node) -> Value {
     let mut kubelet = Arguments::new();
     kubelet.set("node-ip", node.address.to_string());
-    // Kubernetes lets no node give itself labels of Kubernetes' own: those are for the administrator.
+    // A kubelet cannot set labels in Kubernetes' own namespaces: the administrator sets them.
     let own: Vec<_> = node
         .spec
         .labels
@@ -124,8 +124,8 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
     json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "InitConfiguration",
-        // An empty list would be a token for a day. This one has expired before anybody can use it: whoever joins
-        // is given a token of its own, and the controller manager removes the old ones.
+        // An empty list would create a token that is valid for a day. This one has already expired: every join gets
+        // its own token, and the controller manager removes the old ones.
         "bootstrapTokens": [{"ttl": "1s"}],
         "localAPIEndpoint": {"advertiseAddress": node.address, "bindPort": API_PORT},
         "nodeRegistration": registration,
@@ -136,18 +136,18 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
 fn cluster_configuration(cluster: &Cluster, initial_members: &[Node]) -> Value {
     let mut api_server = Arguments::from(&cluster.spec.extra_config, Component::ApiServer);
     let mut controller_manager = Arguments::new();
-    // Its default of 20 requests a second makes the first pods wait for seconds.
+    // The default of 20 requests a second delays the first pods by seconds.
     controller_manager.set("kube-api-qps", "500");
     controller_manager.set("kube-api-burst", "1000");
-    // The engine hands the pod ranges out, so that they are known before a node joins.
+    // The engine allocates the pod ranges, so that they are known before a node joins.
     controller_manager.set("allocate-node-cidrs", "false");
     // The kubelets' certificates.
     controller_manager.set("cluster-signing-duration", VALIDITY);
     controller_manager.set_all(&cluster.spec.extra_config, Component::ControllerManager);
     let mut scheduler = Arguments::from(&cluster.spec.extra_config, Component::Scheduler);
     let mut etcd = Arguments::new();
-    // Members that are turned on together would each wait seven seconds for what the others say of their data, and nobody
-    // answers before he has asked himself.
+    // Members that start at the same time would each wait seven seconds for the others to compare their data, and
+    // none answers before its own check is done.
     etcd.set("feature-gates", "InitialCorruptCheck=false");
     etcd.set_all(&cluster.spec.extra_config, Component::Etcd);
     if !initial_members.is_empty() {
@@ -191,12 +191,12 @@ fn kubelet_configuration(cluster: &Cluster, facts: Facts) -> Value {
         "failSwapOn": false,
         "resolvConf": "/etc/resolv.conf",
         "serializeImagePulls": false,
-        // The disk is the host's: a developer's nearly full one must neither evict pods nor cost them their images.
+        // The disk is shared with the host: a developer's nearly full disk must neither evict pods nor remove images.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
             "imagefs.available": "0%",
             "imagefs.inodesFree": "0%",
-            // The kubelet's default: naming one threshold takes the defaults from all of them.
+            // The kubelet's default: setting one threshold removes the defaults of all others.
             "memory.available": "100Mi",
             "nodefs.available": "0%",
             "nodefs.inodesFree": "0%",
@@ -244,7 +244,7 @@ fn scalar(text: &str) -> Value {
     }
 }
 
-/// What the API server's certificate is for beside the names that kubeadm knows.
+/// Additional names in the API server's certificate.
 ///
 /// Every control plane has the same ones, so that a client may use any of them.
 fn names(cluster: &Cluster) -> BTreeSet<String> {

@@ -1,12 +1,12 @@
-//! Making another control plane out of a machine: the real `kubeadm join`, with the authorities' keys handed over.
+//! Joins a control plane with the real `kubeadm join` and copies of the authorities' keys.
 //!
 //! ```text
 //! clear ─▶ keys, settings, kubelet's certificate ─▶ prepare ─▶ etcd ─▶ labels, API server's first answer
 //!                                                    in parallel │ one by one │ in parallel
 //! ```
 //!
-//! The kubelet is given its certificate, because it would ask its own API server for one, which does not exist yet. etcd
-//! takes in one member at a time; the rest of several joins may happen at once.
+//! The kubelet gets its certificate from another control plane, because it would request one from its own API server,
+//! which does not run yet. etcd adds one member at a time; other parts of several joins run in parallel.
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::{BootstrapError, Cmd, Machine};
@@ -28,8 +28,8 @@ use crate::rotation;
 use crate::stopped;
 use crate::token::Token;
 
-/// What all control planes of a cluster have in common, and workers never get. The administrator's file is among it: the
-/// user's clients have its certificate, wherever they were given it.
+/// Files that all control planes of a cluster share and workers never get. The administrator's file is one of them:
+/// the user's clients have its certificate.
 pub(crate) const SHARED: [&str; 9] = [
     "pki/ca.crt",
     "pki/ca.key",
@@ -42,7 +42,7 @@ pub(crate) const SHARED: [&str; 9] = [
     "admin.conf",
 ];
 
-/// Says whether something of an earlier join or of an earlier membership is in the machine.
+/// Prints whether the machine has leftovers of an earlier join or membership.
 pub(crate) const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
      2>/dev/null || true";
 
@@ -55,23 +55,23 @@ pub(crate) struct Joining<'a> {
     pub via: &'a dyn Machine,
     pub client: &'a Client,
     pub credentials: &'a Credentials,
-    /// Held by the one whose member etcd takes in.
+    /// Held while etcd adds the member.
     pub membership: &'a Mutex<()>,
     pub cancelled: &'a Cancelled,
 }
 
-/// Joins the machine, up to a healthy control plane in it.
+/// Joins the machine and waits for a healthy control plane.
 pub(crate) async fn join(this: &Joining<'_>) -> Result<(), BootstrapError> {
     this.clear().await?;
     let token = Token::create(this.client, this.node, this.cancelled).await?;
     let joined = this.join(&token).await;
-    // Also after a failure. It expires by itself, should this fail.
+    // Also after a failure. If this fails, the token expires by itself.
     let removed = token.remove(this.client, this.cancelled).await;
     joined.and(removed)
 }
 
 impl Joining<'_> {
-    /// Clears away what a killed join, or a killed leave, has left here and with the others.
+    /// Removes leftovers of a killed join or leave, here and in etcd.
     async fn clear(&self) -> Result<(), BootstrapError> {
         let name = self.node.spec.name.to_string();
         let left = run(self.machine, "look for an unfinished join", Cmd::sh(LOOK)).await?;
@@ -90,7 +90,7 @@ impl Joining<'_> {
         let (node, machine) = (self.node, self.machine);
         hand_over(self.via, machine).await?;
         put_discovery(machine, self.credentials).await?;
-        // As its first control plane has it: it may be the one to complete the cluster some day.
+        // The same file as on the first control plane: this node may complete the cluster later.
         let configuration = config::render(self.cluster, node, init::facts(machine).await?);
         let patches = config::patches(&self.cluster.spec, &node.spec);
         phase::put_configuration(machine, CONFIG, &configuration, &patches).await?;
@@ -110,7 +110,7 @@ impl Joining<'_> {
     }
 }
 
-/// Copies what control planes have in common from one to another.
+/// Copies the shared files from one control plane to another.
 pub(crate) async fn hand_over(from: &dyn Machine, to: &dyn Machine) -> Result<(), BootstrapError> {
     let files = SHARED.map(|file| async move {
         let path = format!("/etc/kubernetes/{file}");

@@ -4,10 +4,10 @@ use std::net::Ipv4Addr;
 
 use flotilla_core::cluster::HOST_NAMES;
 
-/// The Corefile with the host's names in it; none if they are there, or if it has no place for them.
+/// The Corefile with the host's names added; none if it has them, or has no place for them.
 ///
-/// They go before `forward`, so that no upstream is asked. Somebody's own Corefile without a `forward` is left
-/// alone.
+/// They are inserted before `forward`, so that no upstream is asked. A user's Corefile without `forward` is not
+/// changed.
 pub(crate) fn with_host_names(corefile: &str, gateway: Ipv4Addr) -> Option<String> {
     if HOST_NAMES.iter().all(|name| corefile.contains(name)) {
         return None;

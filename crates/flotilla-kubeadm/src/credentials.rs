@@ -1,4 +1,4 @@
-//! The administrators that kubeadm makes, out of the files it leaves in a node.
+//! Reads administrators' credentials from kubeadm's files in a node.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -22,7 +22,7 @@ pub(crate) struct Credentials {
 }
 
 impl std::fmt::Debug for Credentials {
-    // The key is nobody's business, in no log.
+    // The key must not appear in any log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credentials").field("path", &self.path).finish_non_exhaustive()
     }
@@ -109,7 +109,7 @@ impl Credentials {
     }
 }
 
-/// The mightiest administrator whose file is in the node; none before kubeadm has made one.
+/// The most privileged administrator whose file is in the node; none before kubeadm has created one.
 pub(crate) async fn find(machine: &dyn Machine) -> Result<Option<Credentials>, BootstrapError> {
     for path in [SUPER_ADMIN_CONF, ADMIN_CONF] {
         if let Some(credentials) = read(machine, path).await? {
@@ -119,7 +119,7 @@ pub(crate) async fn find(machine: &dyn Machine) -> Result<Option<Credentials>, B
     Ok(None)
 }
 
-/// The same where it must be there.
+/// The same, or an error if there is none.
 pub(crate) async fn require(machine: &dyn Machine) -> Result<Credentials, BootstrapError> {
     find(machine).await?.ok_or_else(|| unreadable(CredentialsError::Absent))
 }
@@ -132,8 +132,8 @@ pub(crate) async fn read(
     content.map(|content| Credentials::parse(path, &content)).transpose().map_err(unreadable)
 }
 
-/// What the host needs to be the cluster's administrator. Before the machine is a member there is nothing to have:
-/// kubeadm may be in the middle of writing it.
+/// The administrator's access from the host. An error before the machine is a member: kubeadm may still be writing
+/// the file.
 pub(crate) async fn access(
     cluster: &Cluster,
     machine: &dyn Machine,

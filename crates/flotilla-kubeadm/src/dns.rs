@@ -1,5 +1,5 @@
-//! How many pods answer for the cluster's DNS: one where there is one control plane, and two where several are to outlive
-//! any one of them.
+//! Replicas of CoreDNS: one with one control plane, two with several, so that DNS survives the failure of any of
+//! them.
 
 use flotilla_core::BootstrapError;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,12 +11,12 @@ use crate::api::{SYSTEM, insist};
 use crate::patience::Cancelled;
 
 const NAME: &str = "coredns";
-/// What a cluster of one control plane begins with.
+/// The initial number with one control plane.
 pub(crate) const ALONE: i32 = 1;
-/// kubeadm's own count. Its pods keep away from each other's nodes.
+/// kubeadm's default. The pods run on different nodes.
 const SEVERAL: i32 = 2;
 
-/// Adds a pod where there is one. Any other count is a user's, and nobody waits for the pod.
+/// Scales from one to two. Any other number was set by the user. Does not wait for the pod.
 pub(crate) async fn ensure_several(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), SYSTEM);
     insist("scale CoreDNS to two replicas", cancelled, || async {
@@ -24,7 +24,7 @@ pub(crate) async fn ensure_several(client: &Client, cancelled: &Cancelled) -> Re
         if found.spec.as_ref().and_then(|spec| spec.replicas) != Some(ALONE) {
             return Ok(());
         }
-        // Of this very version: a user may choose a count at the same moment.
+        // Only if the object is unchanged: a user may scale at the same moment.
         let version = found.resource_version();
         let patch =
             Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": SEVERAL}}));

@@ -1,4 +1,4 @@
-//! Emptying a node: its pods are evicted, so that disruption budgets are respected.
+//! Drains a node: evicts its pods and respects disruption budgets.
 
 use flotilla_core::cluster::Cluster;
 use flotilla_core::explain::one_line;
@@ -14,13 +14,13 @@ use crate::credentials;
 use crate::patience::{Cancelled, Patience};
 use crate::stopped;
 
-/// A budget may change, and a pod takes its time to end.
+/// Interval between attempts: a budget may change, and a pod needs time to terminate.
 const POLL: Duration = Duration::from_millis(300);
 
-/// Tells a node that was emptied by us, to be stopped, from one that a user has cordoned.
+/// Annotation of nodes that we cordoned, as opposed to nodes that a user cordoned.
 const MARK: &str = "flotilla.dev/drained";
 
-/// Lets no new pods come and waits until the old ones are gone. A node that the API does not know is empty.
+/// Cordons the node and waits until its pods are gone. A node without a Node object is empty.
 pub(crate) async fn drain(
     cluster: &Cluster,
     name: &str,
@@ -32,7 +32,7 @@ pub(crate) async fn drain(
     drain_by(&client, name, how, cancelled).await
 }
 
-/// What keeps a pod is reported in the end, whatever it was: it may pass, and with `force` does not count any more.
+/// The reason why a pod stays is reported only at the end: it may be temporary, and with `force` it does not matter.
 async fn drain_by(
     client: &Client,
     name: &str,
@@ -42,7 +42,7 @@ async fn drain_by(
     let node = insist(format!("cordon node {name}"), cancelled, || cordon(client, name)).await?;
     let Some(node) = node else { return Ok(()) };
     if stopped::is_stopped(&node) {
-        // There is nobody who would end them.
+        // The kubelet that terminates them is off.
         return delete_all(client, name, cancelled).await;
     }
     let patience = Patience::new(format!("the draining of node {name}"), how.limit, cancelled);
@@ -65,7 +65,8 @@ async fn drain_by(
     }
 }
 
-/// Gives the node, if there is such a one. One that a user has closed is not ours to open later: it gets no mark.
+/// Returns the node, if it exists. A node that a user has cordoned gets no annotation, so that it is not uncordoned
+/// later.
 async fn cordon(client: &Client, name: &str) -> Result<Option<KubeNode>, kube::Error> {
     let nodes = Api::<KubeNode>::all(client.clone());
     let Some(node) = nodes.get_opt(name).await? else { return Ok(None) };
@@ -84,7 +85,7 @@ fn is_closed(node: &KubeNode) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
-/// Lets new pods come again to a node that we have emptied, or have tried to empty.
+/// Uncordons a node that we have cordoned.
 pub(crate) async fn uncordon_node(
     cluster: &Cluster,
     name: &str,
@@ -95,7 +96,7 @@ pub(crate) async fn uncordon_node(
     uncordon(&client, name, cancelled).await
 }
 
-/// The same for whoever has a client already.
+/// The same with an existing client.
 pub(crate) async fn uncordon(
     client: &Client,
     name: &str,
@@ -110,7 +111,7 @@ pub(crate) async fn uncordon(
     .await
 }
 
-/// Whether a node was closed by us.
+/// Whether we cordoned the node.
 pub(crate) fn was_drained(node: &KubeNode) -> bool {
     node.annotations().contains_key(MARK)
 }
@@ -122,7 +123,8 @@ pub(crate) async fn open(client: &Client, node: &KubeNode) -> Result<KubeNode, k
     nodes.patch(&node.name_any(), &PatchParams::default(), &patch).await
 }
 
-/// Forgets the pods of a node that is no more: for another minute the cluster would list them and send requests to them.
+/// Deletes the pods of a removed node: otherwise the cluster lists them for another minute and sends requests to
+/// them.
 pub(crate) async fn forget_pods(
     client: &Client,
     node: &str,
@@ -132,7 +134,7 @@ pub(crate) async fn forget_pods(
     delete(client, &pods, cancelled).await
 }
 
-/// The pods that have to go: not those that have ended, nor those that would come right back.
+/// The pods to evict: not those that have terminated, nor those of DaemonSets and static pods.
 async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
     let mut pods = pods_on(client, node).await?;
     pods.retain(has_to_go);
@@ -151,7 +153,7 @@ fn has_to_go(pod: &Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed")) && !is_mirror && !of_daemon_set
 }
 
-/// Asks all that have to go to do so, and says of each what became of that. The first that nobody hears is the last.
+/// Requests the eviction of all these pods, and returns the result for each. Stops at the first connection error.
 async fn evict_all(client: &Client, node: &str) -> Result<Vec<String>, kube::Error> {
     let mut seen = Vec::new();
     for pod in pods_of(client, node).await? {
@@ -176,13 +178,13 @@ async fn evict(client: &Client, pod: &Pod) -> Result<String, kube::Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(format!("pod {namespace}/{name} was replaced"))
         }
-        // Too many requests: that is how a budget says no. Two budgets for one pod are an error of the server's.
+        // A disruption budget refuses with "too many requests". Two budgets for one pod are a server error.
         Err(kube::Error::Api(status)) => Ok(format!("pod {namespace}/{name} stays: {}", status.message)),
         Err(error) => Err(error),
     }
 }
 
-/// Deletes the pods that have to go, whatever protects them.
+/// Deletes these pods, ignoring disruption budgets.
 async fn delete_all(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let pods = insist(format!("list the pods of node {node}"), cancelled, || pods_of(client, node)).await?;
     delete(client, &pods, cancelled).await

@@ -1,15 +1,15 @@
-//! A cluster that begins with several control planes: all of them found it together.
+//! Bootstraps a cluster with several control planes together.
 //!
 //! ```text
 //! first: authorities ─▶ each: keys, certificates, etcd, API server, kubelet ─▶ first answer ─▶ each joins: finish
 //! ```
 //!
-//! Joining one after the other would take long: etcd takes in a new member only when it has known the last one for five
-//! seconds. So its members know each other from the beginning. The phases are those of `kubeadm init`, in each machine.
+//! Joining one after the other takes long: etcd adds a member only five seconds after the last one. So all initial
+//! members know each other from the start. The phases are those of `kubeadm init`, in each machine.
 //!
-//! A mark says of a machine that it is founding. Before the first answer nobody was promised anything: what a killed
-//! founding left is cleared away by the next. With the first answer another mark takes its place on all initial members: from
-//! then on their data is the cluster's, whatever becomes of the first.
+//! A mark on each machine says that the bootstrap is unfinished. Before the API's first answer no data of users
+//! exists: the next attempt removes what a killed one left. With the first answer another mark replaces it on all
+//! initial members: from then on their data belongs to the cluster, even if the first one fails.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ use crate::rotation;
 
 const DATA: &str = "/var/lib/etcd/member";
 
-/// Whether these machines can found a cluster together. Not if one has data that no unfinished founding has left: it may be
-/// all that somebody has.
+/// Whether these machines can bootstrap a cluster. Not if one has data that is not from an unfinished bootstrap: it
+/// may be the only copy.
 pub(crate) async fn is_possible(
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
@@ -47,7 +47,7 @@ pub(crate) async fn is_possible(
     Ok(!others.is_empty() && found.iter().all(|output| output.text().is_empty()))
 }
 
-/// Begins etcd and the API servers in all of these machines.
+/// Starts etcd and the API servers in all of these machines.
 pub(crate) async fn found(
     cluster: &Cluster,
     node: &Node,
@@ -63,12 +63,12 @@ pub(crate) async fn found(
     init::claim_virtual_ip(machine).await?;
     phase::authorities(machine).await?;
     try_join_all(others.iter().map(|other| hand_over(machine, other.as_ref()))).await?;
-    // One that fails does not end the others: their processes would be left behind.
+    // A failure does not cancel the others: their processes would be left behind.
     let begun = join_all(initial_members.iter().map(|(_, machine)| phase::found(*machine))).await;
     begun.into_iter().collect()
 }
 
-/// Writes down what kubeadm is reported, in a machine with nothing of an earlier try in it.
+/// Writes the configuration of kubeadm, in a machine without leftovers of an earlier attempt.
 async fn prepare(
     cluster: &Cluster,
     node: &Node,
@@ -87,8 +87,8 @@ async fn prepare(
     phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await
 }
 
-/// Lets the kubelets register their nodes once the API answers. They have tried in vain meanwhile, and would let up to seven
-/// seconds pass before they try again.
+/// Restarts the kubelets when the API answers, so that they register immediately: after failed attempts they would
+/// wait up to seven seconds.
 pub(crate) async fn register(
     client: &Client,
     machine: &dyn Machine,
@@ -107,7 +107,7 @@ pub(crate) async fn register(
     try_join_all(registrations).await.map(drop)
 }
 
-/// Says of all other initial members that their data is the cluster's, once the API has answered and the first is a member.
+/// Marks the data of all other initial members as the cluster's, when the API has answered and the first is a member.
 pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     let kept = others.iter().map(|other| async {
         if marks::has(other.as_ref(), FOUNDING).await? {
@@ -120,12 +120,12 @@ pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapErr
     try_join_all(kept).await.map(drop)
 }
 
-/// Whether the machine has founded its cluster together with others, and is not finished yet.
+/// Whether the machine is an initial member whose setup is unfinished.
 pub(crate) async fn is_founder(machine: &dyn Machine) -> Result<bool, BootstrapError> {
     Ok(marks::has(machine, FOUNDING).await? || marks::has(machine, FOUNDED).await?)
 }
 
-/// Gives a founder whose node has registered what the first one gets when the cluster is completed.
+/// Completes a registered initial member like the first one.
 pub(crate) async fn finish(
     client: &Client,
     node: &Node,
@@ -142,7 +142,7 @@ pub(crate) async fn finish(
     rotation::ensure(machine).await
 }
 
-/// Takes away what says that the machine is founding, once another mark says what it is.
+/// Removes the mark of the bootstrap when the membership is recorded.
 pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDED, FOUNDING_CONFIG]);
     run(machine, "finish the bootstrap", end).await.map(drop)

@@ -1,4 +1,4 @@
-//! What runs in a node, for `status`.
+//! The health of a node, for `status`.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn of_kubelet<T>(active: &Result<T, GuestError>) -> NodeHealth {
     NodeHealth { kubelet: active.is_ok(), unresponsive, ..NodeHealth::default() }
 }
 
-/// Asks a control plane's own API server whether it is alive, as keepalived does.
+/// Checks a control plane's own API server, like keepalived.
 fn own_api_server() -> Cmd {
     let url = format!("https://127.0.0.1:{API_PORT}/livez");
     Cmd::new(["curl", "--silent", "--fail", "--insecure", "--max-time", "2", "--output", "/dev/null", &url])

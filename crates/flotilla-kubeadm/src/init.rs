@@ -1,4 +1,4 @@
-//! A control plane's first half: etcd and the API server.
+//! The first half of a control plane's start: etcd and the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::marks;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{self, in_node, run};
 
-/// Everything after it waits for the first answer, and a question on an open connection costs next to nothing.
+/// Short, because everything else waits for the first answer, and a request on an open connection is cheap.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Clears away what a killed `kubeadm init` left, unless there is data that belongs to its certificates.
+/// Removes what a killed `kubeadm init` left, unless data exists that belongs to its certificates.
 ///
-/// kubeadm takes over the files that it finds and stops at one that was cut off in the middle.
+/// kubeadm reuses existing files and fails at a truncated one.
 const CLEAR: &str = "\
 if [ -e /var/lib/etcd/member ]; then echo kept; exit; fi
 systemctl stop kubelet && rm -rf /etc/kubernetes/pki /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml";
 
-/// Brings up etcd and the API server, whatever of them already exists.
+/// Starts etcd and the API server, and creates them if necessary.
 pub(crate) async fn start_api(
     cluster: &Cluster,
     node: &Node,
@@ -56,7 +56,7 @@ pub(crate) async fn start_api(
             return Ok(Outcome::Kept);
         }
         claim_virtual_ip(machine).await?;
-        // The kubelet came up with the machine and brings the rest up, unless somebody has stopped it.
+        // The kubelet started with the machine and starts the rest, unless somebody has stopped it.
         run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
@@ -73,8 +73,7 @@ pub(crate) async fn start_api(
     Ok(Outcome::Done)
 }
 
-/// Writes down that the API has answered, also on those that founded the cluster together with this one: nothing of what
-/// they hold is cleared away any more.
+/// Records that the API has answered, on all initial members: their data is not removed any more.
 async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     if !marks::has_joined(machine).await? {
         marks::put(machine, INITIALISED).await?;
@@ -83,7 +82,7 @@ async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<
     found::keep(others).await
 }
 
-/// What makes a cluster must not be run beside one that exists.
+/// `kubeadm init` must not run next to an existing cluster.
 async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     for other in others {
         if marks::membership(other.as_ref()).await? != Membership::None {
@@ -95,7 +94,7 @@ async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Re
     Ok(())
 }
 
-/// Starts a control plane again whose kubelet was stopped, and gives a client for its API.
+/// Starts a control plane whose kubelet was stopped, and returns a client for its API.
 pub(crate) async fn restart(
     cluster: &Cluster,
     machine: &dyn Machine,
@@ -108,15 +107,15 @@ pub(crate) async fn restart(
     Ok(client)
 }
 
-/// Lets the machine have the API's address before its API server is well in every respect, which takes seconds longer than
-/// to answer. It does not take the address from another that has it.
+/// Lets the machine claim the virtual IP as soon as its API server answers, seconds before it is fully healthy. It
+/// does not take the address from another node.
 pub(crate) async fn claim_virtual_ip(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let coming = machine.guest().write(API_IS_COMING, 0o644, b"").await;
     coming.map_err(in_node("claim the virtual IP", machine))
 }
 
-/// Writes kubeadm's configuration and runs it up to the kubelet's start. Can be repeated: kubeadm keeps the
-/// certificates it finds and writes everything else again.
+/// Writes kubeadm's configuration and runs its phases up to the start of the kubelet. Idempotent: kubeadm keeps
+/// existing certificates and writes everything else again.
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
     claim_virtual_ip(machine).await?;
     let configuration = config::render(cluster, node, facts(machine).await?);

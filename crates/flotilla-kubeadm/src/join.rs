@@ -1,4 +1,4 @@
-//! Making a node out of a machine: the real `kubeadm join`, with a token of its own that dies with it.
+//! Joins a worker with the real `kubeadm join` and a token for this join only.
 
 use std::time::Duration;
 
@@ -31,15 +31,15 @@ use crate::token::{JOINS, Token};
 use crate::update_labels;
 use crate::yaml;
 
-/// From a joined kubelet to its node in the API.
+/// Time limit from a joined kubelet to its Node object.
 const REGISTRATION: Duration = Duration::from_mins(4);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What a join that was killed left, before the kubelet had credentials of its own.
+/// Leftovers of a join that was killed before the kubelet had its own credentials.
 const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
 
-/// Joins the machine; one whose kubelet has its credentials already is not joined again, only finished, and one whose node
-/// somebody has deleted registers again.
+/// Joins the machine. If its kubelet already has credentials, the join is only finished; if its Node object was
+/// deleted, it registers again.
 pub(crate) async fn join(
     cluster: &Cluster,
     node: &Node,
@@ -50,7 +50,7 @@ pub(crate) async fn join(
 ) -> Result<Outcome, BootstrapError> {
     let credentials = credentials::require(primary).await?;
     let client = api::client(cluster, &credentials, PATIENT).await?;
-    // A control plane may have been given up while it was off.
+    // The other control planes may have removed it while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
     if is_listed && marks::has_joined(machine).await? {
         if insist("look for the node", cancelled, || is_registered(&client, node)).await? {
@@ -97,18 +97,17 @@ async fn join_worker(
         return Ok(());
     }
     run(machine, "remove an unfinished join", Cmd::sh(CLEAR)).await?;
-    // Without credentials nobody has registered from here. What the list has is a node that was deleted while the cluster
-    // could not be told: kubeadm refuses the name of one that is Ready, and the pod range of a node cannot change.
+    // Without credentials this machine has not registered. An existing Node object belongs to a node that was deleted
+    // while the API did not answer: kubeadm refuses the name of a Ready node, and a pod range cannot change.
     forget_by(client, node.spec.name.as_ref(), cancelled).await?;
     let token = Token::create(client, node, cancelled).await?;
     let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
-    // Also after a failure. It expires by itself, should this fail.
+    // Also after a failure. If this fails, the token expires by itself.
     let removed = token.remove(client, cancelled).await;
     joined.and(removed)
 }
 
-/// The same for a control plane. One that was only stopped is in the list as well, and stays: it has the pod range that
-/// it had.
+/// The same for a control plane. The Node object of a stopped one is kept: it has the same pod range.
 async fn forget_predecessor(
     client: &Client,
     node: &Node,
@@ -126,7 +125,7 @@ async fn is_registered(client: &Client, node: &Node) -> Result<bool, kube::Error
     exists(&Api::<KubeNode>::all(client.clone()), node.spec.name.as_ref()).await
 }
 
-/// Brings back a node that somebody has deleted.
+/// Registers a node again whose Node object was deleted.
 async fn register_again(
     client: &Client,
     node: &Node,
@@ -135,7 +134,7 @@ async fn register_again(
 ) -> Result<(), BootstrapError> {
     kubelet::restart(machine).await?;
     finish(client, node, machine, cancelled).await?;
-    // The kubelet knows the taints of its join only.
+    // The kubelet only sets the taints of its join.
     update_labels::change_node(client, &node.spec, &node.spec, cancelled).await?;
     if node.spec.role == Role::ControlPlane {
         phase::mark_control_plane(machine).await?;
@@ -157,12 +156,12 @@ async fn kubeadm_join(
     phase::join(machine).await
 }
 
-/// Tells a machine where the API is, and whom to trust.
+/// Writes the discovery file: API address and certificate authority.
 pub(crate) async fn put_discovery(
     machine: &dyn Machine,
     credentials: &Credentials,
 ) -> Result<(), BootstrapError> {
-    // With the authority in a file there is nobody to trust on first sight.
+    // With the authority in a file no trust on first use is needed.
     let discovery = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -175,7 +174,8 @@ pub(crate) async fn put_discovery(
     put.map_err(in_node("write the discovery file", machine))
 }
 
-/// Gives the node object what only an administrator may: its pod range, its role, labels of Kubernetes' own.
+/// Sets fields of the Node object that only an administrator may set: pod range, role, labels in Kubernetes' own
+/// namespaces.
 async fn finish(
     client: &Client,
     node: &Node,
@@ -197,7 +197,7 @@ async fn finish(
     }
     let range = node.pod_range;
     let mut labels = serde_json::Map::new();
-    // kubeadm knows of no such role, only of the other.
+    // kubeadm sets only the role of control planes.
     if node.spec.role == Role::Worker {
         labels.insert("node-role.kubernetes.io/worker".to_owned(), json!(""));
     }
@@ -211,7 +211,7 @@ async fn finish(
     insist(action, cancelled, || nodes.patch(&name, &how, &patch)).await.map(drop)
 }
 
-/// Takes the node object away.
+/// Deletes the Node object.
 pub(crate) async fn remove_from_api(
     cluster: &Cluster,
     name: &str,
@@ -222,7 +222,7 @@ pub(crate) async fn remove_from_api(
     forget_by(&client, name, cancelled).await
 }
 
-/// The same for whoever has a client already.
+/// The same with an existing client.
 pub(crate) async fn forget_by(
     client: &Client,
     name: &str,
@@ -234,7 +234,7 @@ pub(crate) async fn forget_by(
 }
 
 impl Token {
-    /// Makes a token that is good for one join.
+    /// Creates a token for one join.
     pub(crate) async fn create(
         client: &Client,
         node: &Node,
@@ -255,7 +255,7 @@ impl Token {
         insist("delete a token", cancelled, || api::delete(&secrets, &name, &how)).await
     }
 
-    /// Removes what killed joins of a node have left, before it expires by itself.
+    /// Deletes tokens that killed joins of a node have left, before they expire.
     async fn forget(client: &Client, node: &Node, cancelled: &Cancelled) -> Result<(), BootstrapError> {
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         let of_node = ListParams::default().labels(&format!("{JOINS}={}", node.spec.name));

@@ -1,4 +1,4 @@
-//! The user's kubeconfig: our cluster goes in, our cluster comes out, the rest stays as it was.
+//! Adds our cluster to the user's kubeconfig and removes it; the rest stays unchanged.
 //!
 //! The file belongs to the user: it has comments, an order and other people's clusters in it. So it is not parsed
 //! and written again, but edited as text where its form allows (`edit`); what is to change is decided on the parsed
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of /dev/null: major 1, minor 3.
 const NULL_DEVICE: u64 = 0x103;
 
-/// What makes a cluster usable by kubectl. Cluster, user and context all have the same name.
+/// The entry of a cluster for kubectl. Cluster, user and context have the same name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     pub name: String,
@@ -61,7 +61,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What tells a cluster from all others, whatever it is called. Certificates are as in an [`Entry`].
+/// Identifies a cluster independent of its name. Certificates are as in an [`Entry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     ca_pem: Vec<u8>,
@@ -69,16 +69,16 @@ pub struct Identity {
     client_cert_pem: Vec<u8>,
 }
 
-/// How a file and an entry stand to each other.
+/// The result of comparing a file with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Nothing in the file has the entry's name.
     Absent,
     /// Putting the entry would change nothing.
     Same { current: bool },
-    /// Something of that name is there, but it is not (all of) the entry.
+    /// The name exists, but the entry is incomplete or different.
     Different,
-    /// Something of that name is there that another cluster's entry is, or a user's own.
+    /// The name is used by another cluster or by an entry of the user.
     Taken,
 }
 
@@ -113,7 +113,7 @@ pub enum KubeconfigError {
     Busy { lock: PathBuf },
 }
 
-/// A kubeconfig, there or not.
+/// A kubeconfig, which may not exist.
 #[derive(Debug, Clone)]
 pub struct KubeconfigFile {
     path: PathBuf,
@@ -172,11 +172,11 @@ impl KubeconfigFile {
         &self,
         plan: impl Fn(&Tree) -> Result<Vec<Change>, KubeconfigError>,
     ) -> Result<Changed, KubeconfigError> {
-        // Most calls find all well. They need no right to write, and make no directory for a file that stays absent.
+        // Most calls change nothing. They need no write permission, and create no directory for a missing file.
         if plan(&self.config()?)?.is_empty() {
             return Ok(Changed::No);
         }
-        // A rename would replace /dev/null for everybody.
+        // A rename would replace /dev/null.
         if fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(KubeconfigError::NotAFile { path: self.path.clone() });
         }
@@ -202,7 +202,7 @@ impl KubeconfigFile {
     fn text(&self) -> Result<String, KubeconfigError> {
         let read = |source| KubeconfigError::Read { path: self.path.clone(), source };
         match fs::metadata(&self.path) {
-            // Somebody's KUBECONFIG is /dev/null, which kubectl takes for an empty one.
+            // KUBECONFIG may be /dev/null, which kubectl reads as an empty file.
             Ok(metadata) if metadata.file_type().is_char_device() && metadata.rdev() == NULL_DEVICE => {
                 Ok(String::new())
             }

@@ -101,7 +101,7 @@ pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let (action, marks) = ("reset the control plane", marks::ALL.join(" "));
     let marks = format!("rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf");
     run(machine, action, Cmd::sh(marks)).await?;
-    // Without a shell around it, which would end with us and leave it at work.
+    // Without a shell, which would end with us and leave the program running.
     let reset = Cmd::new(["kubeadm", "reset", "--force", "--cri-socket", CRI_SOCKET]);
     run(machine, action, Cmd { limit: Some(RESET), ..reset }).await?;
     let data = format!("rm -rf /var/lib/etcd/member && rm -f {FOUNDING}");

@@ -27,7 +27,7 @@ pub(crate) async fn update_labels(
     change_node(&client, &node.spec, was, cancelled).await
 }
 
-/// The same for whoever has a client already.
+/// The same with an existing client.
 pub(crate) async fn change_node(
     client: &Client,
     wanted: &NodeSpec,

@@ -54,7 +54,7 @@ pub struct Request {
     pub attached: bool,
 }
 
-/// What the stage is reported.
+/// The arguments of the stage.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handed {
     /// The number of the descriptor that holds PID 1 of the machine.

@@ -1,4 +1,4 @@
-//! What nodes want of the host, directories and ports, and whether they can have it.
+//! Checks the host directories and ports that nodes use.
 
 use std::io;
 use std::net::{SocketAddrV4, TcpListener, UdpSocket};
@@ -22,7 +22,7 @@ const NO_ADDRESS: Check = Check::new("IF_NO_ADDRESS", 75);
 const NETWORK: Check = Check::new("IF_NETWORK", 70);
 const OTHER_PORT: &str = "choose another port";
 
-/// The ports that are forwarded on the host.
+/// The ports that are published on the host.
 #[derive(Debug, Default)]
 struct Forwarded {
     /// By this cluster.
@@ -66,11 +66,11 @@ impl Native {
         Ok(refused)
     }
 
-    /// Where a node that runs has something mounted already.
+    /// The mount points that a running node already has.
     fn mount_points(&self, cluster: &Cluster, node: &Node) -> Result<Vec<PathBuf>, NativeError> {
         let init =
             if node.spec.mounts.is_empty() { None } else { self.init(cluster.name(), &node.spec.name)? };
-        // One that has just ended has none.
+        // A node that has just stopped has none.
         Ok(init.and_then(|init| mount::mount_points_of(&init).ok()).unwrap_or_default())
     }
 
@@ -102,7 +102,7 @@ fn refusal(node: &Node, key: &'static str, item: String, finding: Finding) -> Re
 }
 
 impl Forwarded {
-    /// What speaks against giving a node a port, if anything does.
+    /// Why a node cannot publish a port; none if it can.
     fn against(&self, node: &Node, port: &HostPort) -> Option<Finding> {
         let name = &node.spec.name;
         let HostPort { address, host, protocol, .. } = port;
@@ -131,7 +131,7 @@ impl Forwarded {
     }
 }
 
-/// Takes a port for a moment, which only works where nobody listens on it. That it is forwarded does not matter.
+/// Binds the port for a moment, which fails if another program listens on it. Forwarding rules do not matter.
 fn listen(port: &HostPort) -> io::Result<()> {
     let address = SocketAddrV4::new(port.address, port.host);
     match port.protocol {
@@ -140,10 +140,10 @@ fn listen(port: &HostPort) -> io::Result<()> {
     }
 }
 
-/// The host's directories as the machine is to have them. An error if one does not exist.
+/// The mounts of the machine. An error if a host directory does not exist.
 pub(super) fn mounts(node: &Node) -> Result<Vec<Bind>, NativeError> {
     let mut mounts: Vec<_> = node.spec.mounts.iter().collect();
-    // One inside another comes after it.
+    // A mount inside another one comes after it.
     mounts.sort_by_key(|mount| &mount.target);
     mounts.into_iter().map(|mount| bind(node, mount)).collect()
 }

@@ -25,15 +25,15 @@ use super::{Native, attachments, layout, limits};
 
 /// The node's link, as its programs see it.
 pub(super) const LINK: &str = "eth0";
-/// How long PID 1 may take to end its services; it gives them less than this itself.
+/// Time limit for PID 1 to stop its services; its own limit is shorter.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
-/// How long one that was killed may take.
+/// Time limit for a killed machine to end.
 const KILL_PATIENCE: Duration = Duration::from_secs(15);
-/// The other name by which our own binary answers in a node.
+/// The name of our own binary in a node.
 const SYSTEMCTL: &str = "/usr/local/bin/systemctl";
 
 impl Native {
-    /// Makes the machine, boots it with `config`, gives it a new link: whichever is needed.
+    /// Creates the machine, boots it with `config`, or repairs its link, as needed.
     pub(super) fn ensure_machine(
         &self,
         cluster: &Cluster,
@@ -44,7 +44,7 @@ impl Native {
         let group = self.group(cluster.name(), name)?;
         let init = match self.init(cluster.name(), name)? {
             Some(init) => {
-                // Somebody may have frozen it. Containers that are paused stay so.
+                // It may be frozen. Paused containers stay paused.
                 group.thaw_itself()?;
                 let connected = self.cabling(cluster.name())?.reaches(name)?;
                 self.connect(cluster, &node, &init, connected)?;
@@ -70,14 +70,14 @@ impl Native {
         config: &NodeConfig,
     ) -> Result<Process, NativeError> {
         let name = &node.spec.name;
-        // What a killed machine left: its processes are dead or dying, its old groups slow the kubelet down. First of all:
-        // nobody else may be on its disk.
+        // Removes what a killed machine left: dying processes, and old control groups that slow the kubelet down.
+        // Done first: no other process may use its disk.
         self.end(cluster.name(), name)?;
         let disk = Disk::of(&self.nodes_folder(cluster.name()), name);
         let mounts = attachments::mounts(node)?;
         let digest = self.digest(cluster, name);
         let bundle = self.finished_bundle(&digest)?;
-        // Whatever its kubelet, the cluster's own programs are the same on every node.
+        // All nodes have the cluster's version of our own programs, whatever their kubelet.
         let store = self.finished_bundle(&cluster.allocations.bundle)?;
         disk.ensure(&digest, &store.join("store"))?;
         let uuid = disk.uuid()?;
@@ -116,7 +116,7 @@ impl Native {
             &disk.folder.join("console"),
         )
         .map_err(failed)?;
-        // The port of a machine that just ended may still be there, and is of no use to the new one.
+        // The link of a machine that just stopped may still exist, and the new one cannot use it.
         self.connect(cluster, node, &launched.init, false)?;
         launched.go().map_err(failed)
     }
@@ -130,7 +130,7 @@ impl Native {
         }
     }
 
-    /// Gives the node its link, and the host the route to its pods, where either is missing. The node configures its link.
+    /// Creates the node's link and the host's route to its pods, if missing. The node configures its end of the link.
     fn connect(
         &self,
         cluster: &Cluster,
@@ -157,7 +157,7 @@ impl Native {
         Ok(())
     }
 
-    /// Lets PID 1 end everything in order; what is left after that is killed.
+    /// Lets PID 1 stop everything in order, then kills the rest.
     pub(super) fn stop_machine(
         &self,
         cluster: &ClusterName,
@@ -167,7 +167,7 @@ impl Native {
         let init = self.init(cluster, node)?;
         self.close_ports(cluster, node)?;
         if let Some(init) = &init {
-            // In v1 a frozen process takes no signal, and PID 1 would wait for its containers for ever.
+            // In v1 a frozen process receives no signal, and PID 1 would wait for its containers forever.
             group.thaw()?;
             if init.signal(Signal::TERM).is_ok() {
                 init.wait_for_end(STOP_PATIENCE);
@@ -178,14 +178,14 @@ impl Native {
         Ok(if init.is_some() { Changed::Yes } else { Changed::No })
     }
 
-    /// Kills what is left of a machine, wherever it is, and waits until it is gone. Its disk is nobody's afterwards.
+    /// Kills all processes of a machine and waits until they are gone. Afterwards no process uses its disk.
     pub(super) fn end(&self, cluster: &ClusterName, node: &NodeName) -> Result<(), NativeError> {
         let failed = |source| NativeError::NotStopped { node: node.clone(), source };
         self.group(cluster, node)?.kill().map_err(|source| failed(Some(source)))?;
         let folder = Disk::of(&self.nodes_folder(cluster), node).folder;
         let ended = match life::of(&folder).at("read the lock in", &folder)? {
             Life::None => true,
-            // In a control group that is not in sight. Whoever is in its namespace dies with it.
+            // Its control group may not be visible. All processes of its namespace die with PID 1.
             Life::Runs(init) => {
                 // It may have ended by itself.
                 let _ = init.signal(Signal::KILL);
@@ -197,9 +197,9 @@ impl Native {
     }
 }
 
-/// Our own binary, and the bundle's kubectl for who sits in the node.
+/// Our own binary, and the bundle's kubectl for users in the node.
 fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
-    // By its real path: the link in /proc leads to a mount of another namespace, which cannot be bound.
+    // By its real path: the link in /proc points to a mount of another namespace, which cannot be bound.
     let program = std::env::current_exe().at("find", "/proc/self/exe")?;
     let bind = |source: PathBuf, target: &str| Bind { source, target: target.into(), read_only: true };
     Ok(vec![bind(program, INIT), bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl")])

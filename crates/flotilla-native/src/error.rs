@@ -1,4 +1,4 @@
-//! What can go wrong with machines made of namespaces.
+//! Errors of the native driver.
 
 use std::io;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ impl NativeError {
 }
 
 impl NativeError {
-    /// The error as something that was found before it was met.
+    /// The error as a finding of a check.
     pub(super) fn finding(self) -> Finding {
         let (Code { name, exit_status }, cure) = (self.code(), self.hints().join("; "));
         let what = self.to_string();
@@ -125,7 +125,7 @@ impl From<NativeError> for DriverError {
     }
 }
 
-/// What caused it: its own text is reported already.
+/// The causes: its own text is already part of the message.
 fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + Sync>> {
     Some(match error {
         NativeError::Io { source, .. } | NativeError::MountSource { source, .. } => Box::new(source),

@@ -1,7 +1,7 @@
-//! What the host has, lacks, or has in the way.
+//! Checks the host.
 //!
-//! [`Facts::gather`] looks, [`judge`] says what to think of it: so every judgement can be tested without a host that
-//! deserves it. Each check gives exactly one finding, also where all is well.
+//! [`Facts::gather`] collects facts, [`judge`] evaluates them: so every finding can be tested without a matching
+//! host. Each check gives exactly one finding, also if all is well.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ mod tests;
 
 use facts::Facts;
 
-/// Looks at everything that machines need. Blocks for some milliseconds, and leaves everything as it was.
+/// Collects everything that machines need. Blocks for some milliseconds, and changes nothing.
 pub(super) fn examine(home: &Path) -> Vec<Finding> {
     judge(&Facts::gather(home))
 }
 
-/// What the facts mean. The order is that of the screen; the first fatal one gives the exit status.
+/// Evaluates the facts. The order is that of the output; the first fatal one gives the exit status.
 fn judge(facts: &Facts) -> Vec<Finding> {
     let checks = [
         host::permission,
@@ -50,7 +50,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
     checks.iter().map(|check| check(facts)).collect()
 }
 
-/// What a check is called and exits with, whatever it finds.
+/// The name and exit status of a check.
 pub(super) struct Check {
     code: &'static str,
     exit_status: u8,

@@ -1,4 +1,4 @@
-//! What the host says for the inside of its nodes.
+//! Facts about the host that its nodes need.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! The host's routes to the pods of nodes. A node's own routes are its own business: see `flotilla-node/src/configure.rs`.
+//! The host's routes to the pods of nodes. The routes in a node are set by `flotilla-node/src/configure.rs`.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::Native;
 use super::error::NativeError;
 
 impl Native {
-    /// Brings the host's ports in line with the nodes, and removes its routes to nodes that are gone. It gets those to others
+    /// Updates the published ports, and removes the host's routes to deleted nodes. Routes to other nodes are added
     /// when they boot.
     pub(super) fn ensure_host_routes(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
         let (host, bridge) = (Net::here()?, self.names(cluster.name()).bridge());
-        // Without a network there is nothing to lead to; who makes it makes the ports as well.
+        // Without a network there is nothing to publish; creating the network also publishes the ports.
         if host.find_link(&bridge)?.is_none() {
             return Ok(Changed::No);
         }

@@ -1,4 +1,4 @@
-//! Machines made of plain Linux namespaces: no Docker, no virtual machines, a node in half a second.
+//! Machines from plain Linux namespaces: no Docker, no virtual machines, a node boots in half a second.
 //!
 //! ```text
 //! clusters/NAME/nodes/NODE/   bundle   the digest of what its root is made from
@@ -8,9 +8,8 @@
 //!                             console  what PID 1 said
 //! ```
 //!
-//! What is in the kernel is found again by names that follow from the cluster's ([`names::Names`]): control groups,
-//! the bridge and its ports, the tables of packet rules. So nothing is written down that could be lost, and `remove_all`
-//! needs nothing but the name.
+//! Kernel objects have names derived from the cluster's name ([`names::Names`]): control groups, the bridge and its
+//! ports, the tables of packet rules. So no state can be lost, and `remove_all` needs only the name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,14 +78,14 @@ impl Native {
         self.home.join("bundles").join(digest)
     }
 
-    /// Runs something that blocks where that is allowed.
+    /// Runs blocking code on a thread for it.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, NativeError> + Send + 'static,
     ) -> Result<T, DriverError> {
         let own = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&own)).await;
-        // It is joined, never aborted: all that can come this way is a panic.
+        // It is never aborted, so the only error is a panic.
         let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         done.map_err(DriverError::from)
     }

@@ -1,4 +1,4 @@
-//! Limits of the whole host that nodes meet together. They are raised and stay so: docs/networking.md tells.
+//! Limits of the host that all nodes share. They are raised permanently: see docs/networking.md.
 
 use flotilla_linux::sysctl;
 
@@ -9,7 +9,7 @@ const RAISED: [(&str, u64); 2] = [
     ("fs/inotify/max_user_instances", 8192),
     ("fs/inotify/max_user_watches", 524_288),
 ];
-/// The same for limits that only many nodes with many pods meet: where they cannot be raised, fewer fit.
+/// The same for limits that matter only with many nodes and pods: if they cannot be raised, fewer fit.
 const RAISED_IF_ALLOWED: [(&str, u64); 4] = [
     // The kernel has one table of neighbours for all nodes together: each has the others in it, and its pods twice. The
     // usual 1024 are used up by twelve nodes of 35 pods.
@@ -20,7 +20,7 @@ const RAISED_IF_ALLOWED: [(&str, u64); 4] = [
     ("kernel/pid_max", 131_072),
 ];
 
-/// Before each boot: somebody may have lowered them since the last one.
+/// Checked before each boot: they may have been lowered.
 pub(super) fn raise() -> Result<(), NativeError> {
     for (setting, value) in RAISED {
         sysctl::raise(setting, value)?;

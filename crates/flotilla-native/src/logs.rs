@@ -1,4 +1,4 @@
-//! The logs of a node that is off, as its disk has them.
+//! Reads the logs of a stopped node from its disk.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A machine that was found: its power, and programs and files in it.
+//! An existing machine: its power state, and programs and files in it.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -55,8 +55,8 @@ impl Native {
         Ok(machines)
     }
 
-    /// PID 1 of a node that runs: found by its control group, or by the lock on its disk, should the host's mounts of
-    /// control groups have changed since it was started.
+    /// PID 1 of a running node: found by its control group, or by the lock on its disk if the mounts of control
+    /// groups have changed since it started.
     pub(super) fn init(
         &self,
         cluster: &ClusterName,
@@ -68,7 +68,7 @@ impl Native {
         let folder = Disk::of(&self.nodes_folder(cluster), node).folder;
         match life::of(&folder).at("read the lock in", folder)? {
             Life::None => Ok(None),
-            // One that is ending can be neither entered nor told anything.
+            // A machine that is shutting down cannot be entered or signalled.
             Life::Runs(init) => Ok(Some(init).filter(|init| is_init(init.pid()))),
             Life::Unseen => Err(NativeError::Unseen { node: node.clone() }),
         }
@@ -122,7 +122,7 @@ impl NativeMachine {
         self.init.as_ref().ok_or_else(|| GuestError::Off { node: self.name.to_string() })
     }
 
-    /// A program for a machine that runs. In one that is frozen it would not even begin.
+    /// A program for a running machine. In a frozen one it would not start.
     fn request(
         &self,
         argv: Vec<String>,
@@ -158,13 +158,13 @@ impl NativeMachine {
         }
     }
 
-    /// What a copy failed for: Ctrl-C, if it came.
+    /// The reason of a failed copy: an interruption, if there was one.
     fn or_interrupted(&self, error: GuestError) -> GuestError {
         if self.cancel.is_cancelled() { GuestError::Interrupted } else { error }
     }
 
-    /// Does something with the machine's files, where blocking is allowed, for as long as it gets on: a file system of the
-    /// machine's own may never answer.
+    /// Accesses the machine's files on a blocking thread, as long as there is progress: a file system of the machine
+    /// may hang.
     async fn with_files<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -174,7 +174,7 @@ impl NativeMachine {
         let init = self.init()?.clone();
         let (owned, progress) = (path.to_owned(), Progress::default());
         let seen = progress.clone();
-        // In a thread of its own, which nobody has to wait for: one that hangs must not keep us from ending.
+        // In a thread that is never joined: if it hangs, it must not keep us from exiting.
         let (sender, mut done) = oneshot::channel();
         std::thread::spawn(move || {
             let worked = Files::of(&init).and_then(|files| work(&files, Path::new(&owned), &progress));
@@ -288,7 +288,7 @@ impl Guest for NativeMachine {
     }
 }
 
-/// A command as an error names it: a long script says nothing to a user.
+/// A command as shown in errors: a long script is shortened.
 fn shortened(command: &str) -> String {
     const LONGEST: usize = 40;
     let start: String = command.chars().take(LONGEST).collect();

@@ -1,5 +1,5 @@
-//! What things in the kernel are called: by the cluster's name and the state directory it is in, so that two people's
-//! clusters of one name do not meet.
+//! Names of kernel objects: derived from the cluster's name and the state directory, so that clusters of the same
+//! name in two state directories do not collide.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ impl Names {
         format!("vflo{}", short_hash(&[self.id.as_bytes(), node.as_ref().as_bytes()]))
     }
 
-    /// Whose a link is: its alias is this, or this and more after a `/`.
+    /// The alias of a cluster's links: this, or this followed by `/`.
     pub(super) fn owner(&self) -> String {
         format!("flotilla/{}/{}", self.id, self.cluster)
     }

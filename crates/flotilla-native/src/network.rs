@@ -1,4 +1,4 @@
-//! A cluster's network on the host: a bridge, the way out, the way to a name server.
+//! A cluster's network on the host: bridge, forwarding, DNS.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ const SMALLEST_MTU: u32 = 1280;
 
 const FORWARDING: &str = "net/ipv4/ip_forward";
 
-/// What a cluster's network is to be like, as the host is now.
+/// The wanted network of a cluster, given the current state of the host.
 struct Plan {
     names: Names,
     rules: HostRules,
@@ -215,7 +215,7 @@ fn host_address(cluster: &Cluster) -> Ipv4Net {
         .expect("the prefix is that of a network")
 }
 
-/// The ranges that somebody else on this host uses, each once.
+/// The ranges that are in use on this host, without duplicates.
 pub(super) fn in_use(except: &Names) -> Result<Vec<Subnet>, NativeError> {
     let net = Net::here()?;
     let links = net.links()?;

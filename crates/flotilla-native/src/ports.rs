@@ -1,4 +1,4 @@
-//! Ports of the host that lead to nodes: a table of packet rules of its own, replaced whole.
+//! Published ports: a table of packet rules, replaced atomically.
 
 use std::net::SocketAddrV4;
 
@@ -34,7 +34,7 @@ impl Native {
         }
     }
 
-    /// Makes the host's ports those of the nodes, if they are not.
+    /// Updates the published ports if they differ.
     pub(super) fn ensure_ports(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
         let forwards = self.forwards(cluster);
         if self.has_ports(cluster, &forwards)? {
@@ -45,7 +45,7 @@ impl Native {
         Ok(Changed::Yes)
     }
 
-    /// Takes the ports away that lead to a node: to be refused at once is better than to wait for one that is off.
+    /// Removes the published ports of a node: a refused connection is better than one that waits for a stopped node.
     pub(super) fn close_ports(&self, cluster: &ClusterName, node: &NodeName) -> Result<(), NativeError> {
         let (table, end) = (self.names(cluster).ports_table(), format!("{FOR}{node}"));
         match self.any_nft(cluster).remove_commented(&table, |comment| comment.ends_with(&end)) {
@@ -55,7 +55,7 @@ impl Native {
         }
     }
 
-    /// Whether the host has exactly these.
+    /// Whether exactly these ports are published.
     pub(super) fn has_ports(&self, cluster: &Cluster, forwards: &Forwards) -> Result<bool, NativeError> {
         let comments = self.nft(cluster).list_own_comments()?;
         let mut there: Vec<_> = comments
@@ -73,8 +73,8 @@ impl Native {
     }
 }
 
-/// Lets packets of the loopback link take the bridge where that is needed, and nowhere else. The rules that guard the
-/// loopback link have to be there.
+/// Allows packets of the loopback link on the bridge only if needed. The rules that protect the loopback link must
+/// exist.
 pub(super) fn let_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> Result<(), NativeError> {
     let setting = format!("net/ipv4/conf/{}/route_localnet", forwards.bridge);
     sysctl::set(&setting, if need_loopback(forwards, upstream) { "1" } else { "0" })?;

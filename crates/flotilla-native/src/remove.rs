@@ -1,4 +1,4 @@
-//! Taking away everything that belongs to a name, known or not.
+//! Removes everything that belongs to a cluster's name, with or without state.
 
 use flotilla_core::Changed;
 use flotilla_linux::cgroup::Group;
@@ -43,7 +43,7 @@ impl Native {
         let was_on = self.init(cluster, node)?.is_some();
         let mut failures = Failures::default();
         failures.note(self.close_ports(cluster, node));
-        // What still runs still writes to its disk: then that stays.
+        // Keeps the disk if processes still run: they write to it.
         let ended = self.end(cluster, node).and_then(|()| Ok(self.group(cluster, node)?.remove()?));
         if failures.note(ended).is_none() {
             return failures.or(Changed::No);
@@ -56,8 +56,7 @@ impl Native {
         failures.or(if was_there { Changed::Yes } else { Changed::No })
     }
 
-    /// Everything by the names that follow from the cluster's: what the state directory says does not matter. What cannot be
-    /// removed does not keep the rest from it.
+    /// Removes everything by derived names, without reading the state directory. A failure does not stop the rest.
     pub(super) fn remove_machines(&self, cluster: &ClusterName) -> Result<Changed, NativeError> {
         let names = self.names(cluster);
         let mut changed = Changed::No;

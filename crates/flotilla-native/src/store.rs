@@ -1,4 +1,4 @@
-//! A node's image store: that of its bundle, shared as far as it is only read.
+//! A node's image store: shares the read-only files of its bundle.
 
 use std::ffi::CStr;
 use std::fs;
@@ -25,8 +25,8 @@ const OF_ONE_FILE_SYSTEM: [&[u8]; 2] = [b"trusted.overlay.origin", b"trusted.ove
 /// As much as an attribute, or a list of their names, can be (listxattr(2)).
 const LONGEST: usize = 64 << 10;
 
-/// The store as hard links: images are only read, so nodes can share them. The databases are written to: each node has
-/// its own. Where the bundle is on another file system, everything is copied.
+/// Links the store: images are read-only, so nodes share them. The databases are written, so each node has its own
+/// copy. If the bundle is on another file system, everything is copied.
 pub(super) fn link(from: &Path, to: &Path) -> Result<(), NativeError> {
     link_by(from, to, &|from, to| fs::hard_link(from, to))
 }

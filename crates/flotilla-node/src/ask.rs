@@ -1,4 +1,4 @@
-//! Asking PID 1: one JSON line there, one back.
+//! Client of PID 1's socket: one JSON line for the request, one for the reply.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use flotilla_node_api::{Reply, Request};
 
 use crate::control;
 
-/// PID 1 answers after 30 s at the latest; who hears nothing for longer will not hear anything.
+/// PID 1 replies within 30 s; after that no reply will come.
 const PATIENCE: Duration = control::PATIENCE.saturating_add(Duration::from_secs(5));
 
 /// Asks PID 1 and waits for its answer.

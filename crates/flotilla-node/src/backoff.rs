@@ -5,10 +5,10 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Who lived that long was well: its next failure counts as the first.
+/// A service that ran that long was healthy: its next failure counts as the first.
 const HEALTHY: Duration = Duration::from_secs(10);
 
-/// Waits that double from one early death to the next.
+/// Delays that double with each early exit.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

@@ -1,4 +1,4 @@
-//! What is done once, before the first service.
+//! Setup before the first service.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ pub(crate) fn command(program: &Path, env: &BTreeMap<String, String>) -> Command
     command
 }
 
-/// Gets what our children inherit right: no terminal of whoever started us, many open files, no core dumps.
+/// Sets what children inherit: no controlling terminal, many open files, no core dumps.
 pub(crate) fn prepare_process() {
     // Fails if we lead a session already, which is what we want.
     let _ = setsid();

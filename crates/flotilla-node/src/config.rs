@@ -1,4 +1,4 @@
-//! What PID 1 is reported when it starts.
+//! The configuration of PID 1.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-/// How PID 1 runs a node. An empty JSON object is a whole one.
+/// How PID 1 runs a node. All fields have defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -18,11 +18,11 @@ pub struct Config {
     pub kubelet: PathBuf,
     pub keepalived: PathBuf,
     pub nft: PathBuf,
-    /// The API's address, if the node may have it.
+    /// The virtual IP, if the node may own it.
     pub virtual_ip: Option<Ipv4Net>,
     /// Variables that the services get on top of PATH and HOME.
     pub env: BTreeMap<String, String>,
-    /// How long pods may take to end when the node goes down. What comes before and after takes at most 4 s.
+    /// Time limit for pods to terminate at shutdown. The other steps take at most 4 s.
     pub pod_grace_ms: u64,
     /// How large a log may grow before it is put aside; two old ones are kept.
     pub log_bytes: u64,

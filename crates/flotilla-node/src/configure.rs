@@ -1,4 +1,4 @@
-//! Makes a node what its [`NodeConfig`] says: files, link, routes, keepalived.
+//! Applies a [`NodeConfig`] to the node: files, link, routes, keepalived.
 //!
 //! At boot PID 1 applies all of it, before its services start ([`at_boot`], [`connect`]). While the node runs,
 //! `flotilla-init configure` changes what may change then ([`apply`]), and `configure --check` tells what differs ([`check`]).

@@ -1,4 +1,4 @@
-//! The socket on which PID 1 can be asked: one JSON line there, one back.
+//! PID 1's socket: one JSON line for the request, one for the reply.
 //!
 //! ```text
 //! {"verb":"restart","unit":"kubelet"}
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use flotilla_node_api::{Reply, Request, Status, Unit};
 
-/// How long a connection lives, with its question or with ours unanswered.
+/// Time limit of a connection for sending its request or receiving the reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// No request is that long.
 const LONGEST_REQUEST: usize = 4096;
 
-/// The socket and who is connected to it.
+/// The socket and its connections.
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: UnixListener,
@@ -50,7 +50,7 @@ impl Control {
         Ok(Self { listener, connections: Vec::new() })
     }
 
-    /// Takes what has come and lets `act` do it. Where that gives no reply, one follows with [`Control::answer`].
+    /// Reads requests and passes them to `act`. If that returns no reply, [`Control::answer`] sends one later.
     pub(crate) fn receive(&mut self, now: Instant, mut act: impl FnMut(Request) -> Option<Reply>) {
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
@@ -61,7 +61,7 @@ impl Control {
         self.connections.retain_mut(|connection| connection.receive(&mut act));
     }
 
-    /// Answers those whose service is settled, and those who have waited too long.
+    /// Replies to requests whose service has reached its state, and to those that timed out.
     pub(crate) fn answer(&mut self, now: Instant, mut settled: impl FnMut(Unit) -> Option<Status>) {
         self.connections.retain_mut(|connection| {
             let late = connection.until <= now;
@@ -76,7 +76,7 @@ impl Control {
         });
     }
 
-    /// When to look again, if nothing happens before.
+    /// The next timeout.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.connections.iter().map(|connection| connection.until).min()
     }
@@ -88,7 +88,7 @@ impl Control {
 }
 
 impl Connection {
-    /// Reads on, acts on a whole request, and says whether the connection is still of use.
+    /// Reads, acts on a complete request, and returns whether the connection is still open.
     fn receive(&mut self, act: &mut impl FnMut(Request) -> Option<Reply>) -> bool {
         let mut bytes = [0; LONGEST_REQUEST];
         let read = match self.stream.read(&mut bytes) {
@@ -124,7 +124,7 @@ impl Connection {
     fn reply(&mut self, reply: &Reply) {
         let mut line = serde_json::to_vec(reply).expect("a reply is made of strings");
         line.push(b'\n');
-        // It fits into the socket's buffer; who has gone away does not want it.
+        // It fits into the socket's buffer; a closed connection is ignored.
         drop(self.stream.write_all(&line));
     }
 }

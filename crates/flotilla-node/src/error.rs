@@ -1,4 +1,4 @@
-//! Why a node could not be run.
+//! Errors of PID 1.
 
 use std::io;
 use std::path::PathBuf;

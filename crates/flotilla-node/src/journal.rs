@@ -1,4 +1,4 @@
-//! What PID 1 itself has to say.
+//! The log of PID 1.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! How keepalived is started: it holds the API's address while this node is the one to have it.
+//! Starts keepalived, which holds the virtual IP while this node owns it.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use crate::service::Launch;
 /// Its file in a node. It is started as soon as that exists.
 pub(crate) const CONFIGURATION: &str = "/etc/flotilla/keepalived.conf";
 
-/// Whether the host has written what keepalived is to do. Only control planes that are not alone have that.
+/// Whether keepalived has a configuration. Only control planes of several have one.
 pub(crate) fn has_its_file(root: &Root) -> bool {
     configuration(root).exists()
 }

@@ -1,4 +1,4 @@
-//! How the kubelet is started: what kubeadm's drop-in for systemd says, without systemd.
+//! Starts the kubelet like kubeadm's drop-in for systemd.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::service::Launch;
 /// The variables whose words are arguments, in the drop-in's order.
 const ARGUMENTS: [&str; 2] = ["KUBELET_KUBEADM_ARGS", "KUBELET_EXTRA_ARGS"];
 
-/// Whether kubeadm has written what the kubelet cannot do without: its configuration and one of its credentials.
+/// Whether kubeadm has written the kubelet's configuration and credentials.
 pub(crate) fn has_its_files(root: &Root) -> bool {
     let credentials = [kubeconfig(root), bootstrap_kubeconfig(root)];
     configuration(root).exists() && credentials.iter().any(|file| file.exists())

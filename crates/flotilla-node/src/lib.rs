@@ -1,4 +1,4 @@
-//! What runs inside a node: PID 1, its services, and what answers to the name `systemctl`.
+//! Programs inside a node: PID 1, its services and `systemctl`.
 //!
 //! ```text
 //! PID 1  supervise     starts services, keeps their logs small, reaps orphans, goes down in order

@@ -1,4 +1,4 @@
-//! Log files that do not grow without end.
+//! Log files with rotation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Goes on with the file at `path`, or makes it. Its directory must be there.
+    /// Opens or creates the file at `path`. Its directory must exist.
     pub(crate) fn open(path: &Path, limit: u64) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let size = file.metadata()?.len();

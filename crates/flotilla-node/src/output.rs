@@ -1,4 +1,4 @@
-//! What a service prints, on its way into its log.
+//! Copies the output of a service to its log.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Who runs in this node.
+//! The processes of this node.
 
 use std::fmt;
 use std::fs;
@@ -22,7 +22,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// Everybody who has to end before containerd: all but us, containerd, and the shims that reap the pods' processes.
+/// The processes to stop before containerd: all except us, containerd, and the shims that reap the pods' processes.
 pub(crate) fn of_pods(containerd: Option<Pid>) -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -30,7 +30,7 @@ pub(crate) fn of_pods(containerd: Option<Pid>) -> io::Result<Vec<Process>> {
         let Some(pid) = number.to_str().and_then(|number| number.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        // Who is gone by now has ended, which is all we want.
+        // A process that is gone needs no signal.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         let spared = pid == getpid() || Some(pid) == containerd;
         if let Some(name) = living_name(&String::from_utf8_lossy(&stat))
@@ -43,7 +43,7 @@ pub(crate) fn of_pods(containerd: Option<Pid>) -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
-/// Sends a signal to each; who is gone by now does not mind.
+/// Sends a signal to each; processes that are gone are ignored.
 pub(crate) fn signal_all(processes: &[Process], signal: Signal) {
     for process in processes {
         let _ = kill_process(process.pid, signal);

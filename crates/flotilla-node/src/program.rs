@@ -1,4 +1,4 @@
-//! What answers to the name `flotilla-init` in a node: `status`, `configure`, `configure --check`.
+//! The program `flotilla-init` in a node: `status`, `configure`, `configure --check`.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

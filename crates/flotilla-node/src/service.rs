@@ -39,12 +39,12 @@ pub(crate) struct Launch {
 #[derive(Debug)]
 pub(crate) struct Service {
     unit: Unit,
-    /// Whether it is to run, as far as people are concerned.
+    /// Whether it should run.
     wanted: bool,
-    /// Whether it lacks something that it needs to run.
+    /// Whether files that it needs are missing.
     pub(crate) blocked: bool,
     process: Option<Process>,
-    /// When it may be started again after it has died.
+    /// When it may be restarted after a crash.
     rest_until: Option<Instant>,
     backoff: Backoff,
     starts: u32,
@@ -57,12 +57,12 @@ pub(crate) struct Service {
 struct Process {
     pid: Pid,
     since: Instant,
-    /// Set when it has been told to end.
+    /// Set when it was signalled to stop.
     kill_at: Option<Instant>,
 }
 
 impl Service {
-    /// A service that is to run.
+    /// A service that should run.
     pub(crate) fn new(unit: Unit, output: Output) -> Self {
         Self {
             unit,
@@ -88,7 +88,7 @@ impl Service {
         self.wanted && !self.blocked && self.process.is_none() && rested
     }
 
-    /// Whether nothing that somebody asked for is still under way.
+    /// Whether no request is still in progress.
     pub(crate) fn is_settled(&self) -> bool {
         match &self.process {
             Some(process) => process.kill_at.is_none(),
@@ -96,7 +96,7 @@ impl Service {
         }
     }
 
-    /// When to look at it again, if nothing happens before.
+    /// The next timeout.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         match &self.process {
             Some(process) => process.kill_at,
@@ -104,7 +104,7 @@ impl Service {
         }
     }
 
-    /// Starts it. A program that cannot be started counts as one that died at once.
+    /// Starts it. A failed start counts as an immediate crash.
     pub(crate) fn start(
         &mut self,
         launch: io::Result<Launch>,

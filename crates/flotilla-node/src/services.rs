@@ -132,7 +132,7 @@ impl<'node> Services<'node> {
         }
     }
 
-    /// When to look again, if nothing happens before.
+    /// The next timeout.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.each().into_iter().filter_map(Service::next_look).min()
     }

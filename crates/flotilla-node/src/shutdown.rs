@@ -96,7 +96,7 @@ impl Shutdown {
         self.stage == Stage::Containerd && (self.until <= now || services.containerd.pid().is_none())
     }
 
-    /// When to look again, if nothing happens before.
+    /// The next timeout.
     pub(crate) fn next_look(&self, now: Instant) -> Instant {
         if self.stage == Stage::Pods { self.until.min(now + LOOK) } else { self.until }
     }

@@ -113,7 +113,7 @@ impl<'node> Supervisor<'node> {
         }
     }
 
-    /// Buries everybody who has ended: services, and orphans, whose parent is PID 1.
+    /// Reaps all exited children.
     fn reap(&mut self, now: Instant, journal: &mut Journal) {
         // Ends with none that has ended, or with none that is left.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {

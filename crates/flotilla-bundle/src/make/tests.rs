@@ -13,7 +13,7 @@ use crate::lock::Pause;
 use crate::manifest::Manifest;
 use crate::source::{Provenance, Workplace};
 
-/// A source that lacks what it is reported to.
+/// A source that lacks what the test says.
 #[derive(Default)]
 struct Lacking(Vec<Missing>);
 

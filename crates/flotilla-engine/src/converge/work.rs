@@ -81,8 +81,7 @@ impl<'a> Work<'a> {
         on.filter(|machine| self.is_meant(machine.name())).cloned().collect()
     }
 
-    /// The cluster as it is waited for: of other nodes nothing is expected, nor of those that are being deleted or whose
-    /// host does not answer.
+    /// The cluster to wait for, without nodes that are not started or are being deleted.
     pub(super) fn meant(&self, cluster: &Cluster) -> Cluster {
         let mut cluster = cluster.clone();
         for node in &mut cluster.spec.nodes {

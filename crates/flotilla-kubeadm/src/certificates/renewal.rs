@@ -4,9 +4,9 @@
 //! each control plane: kubeadm certs renew ─▶ one admin.conf for all ─▶ kubelets' certificates ─▶ restart
 //! ```
 //!
-//! The programs that read a certificate only when they start are started again: the control plane's static pods and the
-//! kubelet. A node keeps its name, its node object and its pods. A renewal that was interrupted leaves its configuration
-//! in the node, and is repeated by the next `start`.
+//! Programs that read a certificate only at their start are restarted: the control plane's static pods and the
+//! kubelet. A node keeps its name, its Node object and its pods. An interrupted renewal leaves its configuration in
+//! the node, and the next `start` repeats it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::files::{ADMIN_CONF, CONFIG, CRI_SOCKET, KUBELET_CERTIFICATE, KUBELET_
 use crate::phase::{self, in_node, run};
 use crate::{kubelet, marks, rotation};
 
-/// Seconds, also on a slow host; longer only if containerd does not come up.
+/// Takes seconds, also on a slow host; longer only if containerd does not start.
 const RESTART: Duration = Duration::from_mins(2);
 const SIGN: Duration = Duration::from_mins(1);
 
-/// Renews what is due in these machines, which are on. `control_planes` are the machines of all control planes that are
-/// on and members: all of them get the same administrator's certificate, and the first signs for workers.
+/// Renews due certificates in these machines, which are on. `control_planes` are the machines of all control planes
+/// that are on and members: all of them get the same administrator's certificate, and the first signs for workers.
 pub(crate) async fn renew(
     cluster: &Cluster,
     due: &[(Node, Arc<dyn Machine>)],
@@ -44,7 +44,7 @@ pub(crate) async fn renew(
     });
     let renewals = try_join_all(looks).await?;
     let now = Timestamp::now();
-    // One that fails does not end the others: their processes would be left behind.
+    // A failure does not cancel the others: their processes would be left behind.
     let renewed = join_all(renewals.iter().map(|renewal| renewal.renew_control_plane(cluster, now))).await;
     renewed.into_iter().collect::<Result<(), _>>()?;
     share_admin(control_planes).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn renew(
     renewed.await.into_iter().collect()
 }
 
-/// What is done in one machine.
+/// The renewal in one machine.
 struct Renewal<'a> {
     node: &'a Node,
     machine: &'a dyn Machine,
@@ -67,14 +67,14 @@ impl Renewal<'_> {
         self.certificates.due(now).any(|certificate| is_it(certificate.name))
     }
 
-    /// Whether something of the control plane is to be renewed, or a renewal of it is to be repeated.
+    /// Whether certificates of the control plane are due, or an interrupted renewal has to be repeated.
     fn concerns_control_plane(&self, now: Timestamp) -> bool {
         let is_kubelets = |name: &str| [KUBELET_CLIENT, KUBELET_SERVER].contains(&name);
         let is_due = self.certificates.unfinished || self.is_due(now, |name| !is_kubelets(name));
         self.node.spec.role == Role::ControlPlane && is_due
     }
 
-    /// Renews all that kubeadm knows of, also what would last longer: then all of it ends together.
+    /// Renews all certificates of kubeadm, also those that are not due: then all expire together.
     async fn renew_control_plane(&self, cluster: &Cluster, now: Timestamp) -> Result<(), BootstrapError> {
         if !self.concerns_control_plane(now) {
             return Ok(());
@@ -85,8 +85,8 @@ impl Renewal<'_> {
         phase::renew_certificates(self.machine).await
     }
 
-    /// Gives the kubelet a client certificate that the cluster's authority has signed. It could ask for one itself only
-    /// while its old one is valid.
+    /// Gives the kubelet a client certificate signed by the cluster's authority. The kubelet could request one itself
+    /// only while its old one is valid.
     async fn renew_kubelet(
         &self,
         control_planes: &[Arc<dyn Machine>],
@@ -94,7 +94,7 @@ impl Renewal<'_> {
     ) -> Result<(), BootstrapError> {
         let machine = self.machine;
         if self.is_due(now, |name| name == KUBELET_SERVER) {
-            // It signs its own when it finds none.
+            // The kubelet signs a new one if it finds none.
             let remove = "rm -f /var/lib/kubelet/pki/kubelet.crt /var/lib/kubelet/pki/kubelet.key";
             run(machine, "remove the kubelet's old certificate", Cmd::sh(remove)).await?;
         }
@@ -109,7 +109,7 @@ impl Renewal<'_> {
             });
         };
         let pem = sign(signer, self.node.spec.name.as_ref()).await?;
-        // As the kubelet keeps them: it refuses to rotate a certificate that is not behind a link.
+        // In the kubelet's own layout: it does not rotate a certificate that is not behind a link.
         let path = format!("/var/lib/kubelet/pki/kubelet-client-flotilla-{}.pem", now.as_second());
         let put = machine.guest().write(&path, 0o600, &pem).await;
         put.map_err(in_node("write the kubelet's certificate", machine))?;
@@ -129,7 +129,7 @@ impl Renewal<'_> {
     }
 }
 
-/// Containerd may still be on its way up when its machine was just booted.
+/// Containerd may still be starting if the machine has just booted.
 fn restart_control_plane() -> String {
     let crictl = format!("crictl --runtime-endpoint {CRI_SOCKET}");
     format!(
@@ -157,7 +157,7 @@ async fn sign(signer: &dyn Machine, node: &str) -> Result<Vec<u8>, BootstrapErro
     Ok([access.client_cert_pem, access.client_key_pem].concat())
 }
 
-/// Gives all control planes the administrator's file that lasts longest, so that there is one administrator.
+/// Gives all control planes the admin.conf that expires last, so that all have the same one.
 async fn share_admin(control_planes: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     let reads = control_planes.iter().map(|machine| marks::read(machine.as_ref(), ADMIN_CONF));
     let files = try_join_all(reads).await?;

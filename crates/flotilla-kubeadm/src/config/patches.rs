@@ -1,5 +1,4 @@
-//! Patches to what kubeadm writes: so that a start does not wait for the next round of a probe, and what a node's own
-//! kubelet is reported.
+//! Patches of kubeadm's files, for faster probes and for a node's own kubelet settings.
 //!
 //! The targets' names are kubeadm's (`cmd/kubeadm/app/util/patches`); a kubeadm that does not know one skips it.
 
@@ -28,7 +27,7 @@ pub(crate) fn join_patches(node: &NodeSpec) -> Vec<(String, String)> {
     vec![("kubeletconfiguration+merge.json".to_owned(), kubelet(node).to_string())]
 }
 
-/// What is merged into the settings that all kubelets share. Of the feature gates, too, the others stay as they are.
+/// Merged into the settings that all kubelets share. Other feature gates are kept.
 fn kubelet(node: &NodeSpec) -> Value {
     let mut settings: Value =
         node.kubelet.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
@@ -38,13 +37,13 @@ fn kubelet(node: &NodeSpec) -> Value {
     settings
 }
 
-/// kubeadm lets ten seconds pass before the first look at a static pod, and looks every ten seconds.
+/// kubeadm's probes of static pods start after ten seconds and run every ten seconds.
 fn static_pod(name: &str) -> Value {
     let probe = json!({"initialDelaySeconds": 0, "periodSeconds": 1, "failureThreshold": 240});
     json!({"spec": {"containers": [{"name": name, "startupProbe": probe}]}})
 }
 
-/// A look every second instead of every ten, and one replica where kubeadm's second would share the first one's node.
+/// Probes every second instead of every ten, and one replica: kubeadm's second would run on the same node.
 fn coredns(cluster: &ClusterSpec) -> Value {
     let containers = json!([{"name": "coredns", "readinessProbe": {"periodSeconds": 1}}]);
     let mut patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});

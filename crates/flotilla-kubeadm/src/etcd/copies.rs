@@ -65,7 +65,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Runs a script by the shell itself, with the node's folders below `root`.
+    /// Runs a script by the shell itself, with the node's directories below `root`.
     pub(crate) fn sh(root: &Path, script: &str) -> String {
         let root = root.display();
         let script = script.replace("/var/", &format!("{root}/var/"));

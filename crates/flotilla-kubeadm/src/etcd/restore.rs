@@ -91,8 +91,8 @@ pub(super) async fn finish(
     forget_strangers(&client, cluster, cancelled).await
 }
 
-/// Takes nodes off the list that have been removed since the snapshot was made. Only nodes with an address of this
-/// cluster's: those of another cluster, whose snapshot was restored by force, are not ours to delete.
+/// Deletes Node objects of nodes that were removed after the snapshot. Only nodes with an address of this cluster:
+/// those of another cluster, whose snapshot was restored by force, are kept.
 async fn forget_strangers(
     client: &Client,
     cluster: &Cluster,
@@ -117,8 +117,7 @@ fn has_address_of(cluster: &Cluster, node: &KubeNode) -> bool {
     })
 }
 
-/// Makes the new data, beside what the machine has. Only for its own database, which is locked while etcd runs, anything is
-/// stopped.
+/// Creates the new data next to the old. Stops etcd only to read its own database, which is locked while etcd runs.
 async fn prepare_from(
     node: &Node,
     machine: &dyn Machine,
@@ -157,7 +156,7 @@ async fn copy_in(
     Ok(path)
 }
 
-/// Makes the new data out of a snapshot, and says what was in that.
+/// Creates the new data from a snapshot, and returns its contents.
 async fn prepare(
     node: &Node,
     machine: &dyn Machine,
@@ -172,11 +171,11 @@ async fn prepare(
         "etcdutl snapshot restore {path} --data-dir={RESTORED} --name={name} --initial-cluster={name}={peer} \
          --initial-advertise-peer-urls={peer} {BUMP} --mark-compacted {flag}"
     );
-    // Without a shell around it, which would end with us and leave it at work.
+    // Without a shell, which would end with us and leave the program running.
     let restore = Cmd { limit: Some(LIMIT), ..Cmd::new(words.split_whitespace()) };
     let restored = run(machine, "unpack the snapshot", restore).await;
     if restored.is_err() {
-        // The first failure is the one to tell.
+        // Only the first failure is reported.
         drop(clear().await);
     }
     restored.map(|_| found).map_err(|error| disk_full(error, RESTORED))
@@ -208,7 +207,7 @@ async fn silence(machine: &dyn Machine) -> Result<(), BootstrapError> {
     run(machine, "stop the control plane", Cmd::sh(script)).await.map(drop)
 }
 
-/// Every line can be the last one: [`undo`] leads out.
+/// If it is killed after any line, [`undo`] repairs it.
 fn exchange() -> String {
     format!(
         "set -e
@@ -223,8 +222,7 @@ fn exchange() -> String {
     )
 }
 
-/// Leads out of an exchange that was cut off in the middle. Without data etcd does not start: it would begin a cluster of
-/// its own.
+/// Repairs an interrupted exchange. Without data etcd must not start: it would create a new cluster.
 fn undo() -> String {
     format!(
         "[ -e {HELD} ] || exit 0

@@ -1,4 +1,4 @@
-//! A copy of everything that a cluster knows, in one file.
+//! Snapshots of etcd.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{etcdctl, parse};
 use crate::phase::{in_node, run};
 
-/// Where snapshots stand for a moment; those that a killed command has left are removed by a later one.
+/// Temporary directory of snapshots; leftovers of killed commands are removed by a later one.
 const FOLDER: &str = "/var/lib/flotilla/snapshots";
 /// A database of gigabytes takes a while.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -25,7 +25,7 @@ struct Found {
     bytes: u64,
 }
 
-/// Writes a snapshot of etcd, as the member in this machine has it, to `target`. It needs no majority.
+/// Writes a snapshot of this machine's etcd member to `target`. Needs no quorum.
 pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
     let path = save(via).await?;
     let saved = async {
@@ -39,7 +39,7 @@ pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Sna
     saved.and_then(|snapshot| removed.map(|_| snapshot))
 }
 
-/// Makes a snapshot that stays in the node, and says where.
+/// Saves a snapshot in the node, and returns its path.
 pub(super) async fn save(via: &dyn Machine) -> Result<String, BootstrapError> {
     let path = new_path(via).await?;
     let save = etcdctl(Ipv4Addr::LOCALHOST, LIMIT, &["snapshot", "save", &path]);
@@ -55,9 +55,9 @@ pub(super) async fn new_path(machine: &dyn Machine) -> Result<String, BootstrapE
     Ok(path)
 }
 
-/// Says what is in a snapshot. A file that is none, or that is damaged, is an error.
+/// Reads the header of a snapshot. A file that is not a snapshot, or damaged, is an error.
 pub(super) async fn examine(machine: &dyn Machine, path: &str) -> Result<Snapshot, BootstrapError> {
-    // It would wait without end for a database that a running etcd has locked.
+    // It would wait forever for a database that a running etcd has locked.
     let examine = Cmd::new(["etcdutl", "snapshot", "status", "-w", "json", path]).within(LIMIT);
     let said = run(machine, "read the snapshot", examine).await?;
     let found = parse(&said.text()).map_err(|source| BootstrapError::Api {

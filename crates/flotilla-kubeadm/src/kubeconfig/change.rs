@@ -1,4 +1,4 @@
-//! What has to change in a kubeconfig, decided on its content. How the text changes is for [`super::edit`].
+//! Computes the changes of a kubeconfig from its content. [`super::edit`] changes the text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -53,10 +53,10 @@ pub enum Malformed {
     NotAList { list: &'static str },
 }
 
-/// What it takes that the entry is in the file, and the current one if asked for.
+/// The changes that add the entry, and make it the current context if requested.
 ///
-/// What the user added to our cluster and context stays, such as a proxy or a namespace. What would contradict the
-/// entry goes.
+/// Settings that the user added to our cluster and context are kept, such as a proxy or a namespace, unless they
+/// contradict the entry.
 pub(super) fn put(config: &Tree, entry: &Entry, current: bool) -> Result<Vec<Change>, Malformed> {
     let mut changes = header(config)?;
     for list in LISTS {
@@ -80,7 +80,7 @@ pub(super) fn put(config: &Tree, entry: &Entry, current: bool) -> Result<Vec<Cha
     Ok(changes)
 }
 
-/// What it takes that `name` is the current context.
+/// The changes that make `name` the current context.
 pub(super) fn make_current(config: &Tree, name: &str) -> Result<Vec<Change>, Malformed> {
     let Some(set) = set_current(config, name) else { return Ok(Vec::new()) };
     let mut changes = header(config)?;
@@ -88,7 +88,7 @@ pub(super) fn make_current(config: &Tree, name: &str) -> Result<Vec<Change>, Mal
     Ok(changes)
 }
 
-/// What it takes that nothing of that name is in the file that the cluster has written.
+/// The changes that remove all entries of that name that the cluster has written.
 pub(super) fn remove(
     config: &Tree,
     name: &str,
@@ -103,12 +103,12 @@ pub(super) fn remove(
     Ok(changes)
 }
 
-/// What it takes that `name` is not the current context.
+/// The changes that unset the current context `name`.
 pub(super) fn unset_context(config: &Tree, name: &str) -> Option<Change> {
     is_current(config, name).then(|| Change::Set { key: CURRENT, value: String::new() })
 }
 
-/// Makes the changes on the content: what the edited text has to say.
+/// Applies the changes to the content: the edited text must parse to the same.
 pub(super) fn apply(config: &mut Tree, changes: &[Change]) {
     for change in changes {
         match change {

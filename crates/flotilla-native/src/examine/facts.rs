@@ -1,4 +1,4 @@
-//! Looking at the host. What it means is not decided here.
+//! Collects facts about the host, without evaluating them.
 
 use std::fs;
 use std::io;
@@ -81,7 +81,7 @@ pub(super) struct Setting {
 }
 
 impl Facts {
-    /// Looks. What cannot be read counts as not there, unless its field can say more.
+    /// Collects the facts. Values that cannot be read count as missing, unless the field has a case for it.
     pub(super) fn gather(home: &Path) -> Self {
         let root = geteuid().is_root();
         let release = uname().release().to_string_lossy().into_owned();
@@ -149,7 +149,7 @@ fn capabilities_of(root: bool) -> CapabilitySet {
     if root {
         return capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     }
-    // Who becomes root gets what the bounding set leaves (capabilities(7)).
+    // Root gets the capabilities of the bounding set (capabilities(7)).
     let all = CapabilitySet::all().iter();
     all.filter(|one| capability_is_in_bounding_set(*one).unwrap_or_default()).collect()
 }

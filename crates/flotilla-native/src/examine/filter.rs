@@ -1,7 +1,6 @@
-//! Asking the kernel's packet filter what it has, without the program `nft`: that comes with a bundle, which may not
-//! be there yet.
+//! Queries nf_tables without the program `nft`: that comes with a bundle, which may not exist yet.
 //!
-//! The kernel loads its module for the question if it has to. It answers only those with `CAP_NET_ADMIN`.
+//! The kernel loads its module if necessary. It answers only with `CAP_NET_ADMIN`.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,7 +20,7 @@ const NFPROTO_INET: u8 = 1;
 /// The length of a message's header.
 const HEADER: usize = 16;
 
-/// Whether the kernel has `nf_tables`; none if it does not tell us.
+/// Whether the kernel has `nf_tables`; none if unknown.
 pub(super) fn has_nf_tables() -> Option<bool> {
     match ask(&question(NFT_MSG_GETGEN, NFPROTO_UNSPEC, &[])) {
         Ok(()) => Some(true),
@@ -31,7 +30,7 @@ pub(super) fn has_nf_tables() -> Option<bool> {
     }
 }
 
-/// Whether there is a table of that name in the family `inet`; none if the kernel does not tell us.
+/// Whether a table of that name exists in the family `inet`; none if unknown.
 pub(super) fn has_table(name: &str) -> Option<bool> {
     match ask(&question(NFT_MSG_GETTABLE, NFPROTO_INET, &attribute(NFTA_TABLE_NAME, name))) {
         Ok(()) => Some(true),
@@ -40,13 +39,14 @@ pub(super) fn has_table(name: &str) -> Option<bool> {
     }
 }
 
-/// Sends a question to the packet filter. That it has an answer is all we want to know.
+/// Sends a request to nf_tables. Only whether it succeeds matters.
 fn ask(question: &[u8]) -> rustix::io::Result<()> {
     let protocol = Some(netlink::NETFILTER);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
     send(&socket, question, SendFlags::empty())?;
     let mut answer = [0; 256];
-    // The answer is there when `send` returns; if ever not, we know nothing, which is better than to hang.
+    // The answer is available when `send` returns; if not, the result is unknown, which is better than waiting
+    // forever.
     let (_, length) = recv(&socket, &mut answer, RecvFlags::DONTWAIT)?;
     refusal(answer.get(..length).unwrap_or(&answer)).map_or(Ok(()), Err)
 }
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(message[..4], 36_u32.to_ne_bytes());
         assert_eq!(message[4..6], 0x0a01_u16.to_ne_bytes());
         assert_eq!(message[16..20], [NFPROTO_INET, 0, 0, 0]);
-        // Without what fills it up.
+        // Without the padding.
         assert_eq!(message[20..22], 14_u16.to_ne_bytes());
         assert_eq!(message[24..], *b"firewalld\0\0\0");
     }

@@ -13,14 +13,14 @@ const OLDEST_KERNEL: (u32, u32) = (5, 8);
 /// Below this kube-proxy refuses to make nftables rules.
 const OLDEST_FOR_KUBE_PROXY: (u32, u32) = (5, 13);
 
-/// What root must not lack, with the names that people know.
+/// Capabilities that root needs, with their names.
 const NEEDED_CAPABILITIES: [(CapabilitySet, &str); 2] =
     [(CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"), (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN")];
 
-/// Without one of these no kubelet starts, or a limit cannot be set.
+/// Controllers that the kubelet or resource limits need.
 const NEEDED_V1: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 const NEEDED_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
-/// In v2 these are no controllers: every group can do it.
+/// In v2 these are not controllers: every group has them.
 const WANTED_V1: [&str; 2] = ["devices", "freezer"];
 
 /// What `start` raises it to. Each node needs some twenty.
@@ -142,7 +142,7 @@ pub(super) fn state_folder(facts: &Facts) -> Finding {
         );
     }
     match &facts.home_trial {
-        // A kernel without overlays is reported of already.
+        // A kernel without overlays is already reported.
         Some(Err(TrialError::Overlay { source })) if facts.overlay => CHECK.fatal(
             format!(
                 "state directory: {home} is on a file system that cannot be the upper layer of an overlay, like NFS, \
@@ -216,7 +216,7 @@ pub(super) fn selinux(facts: &Facts) -> Finding {
     }
 }
 
-/// Whether `start` can raise it. Whoever is not root yet is reported that already, and will be able to as root.
+/// Whether `start` can raise it. Without root this is unknown, and missing root is already reported.
 pub(super) fn can_raise(facts: &Facts, setting: Setting) -> bool {
     setting.writable || !facts.root
 }

@@ -1,4 +1,4 @@
-//! The way of packets: between nodes, to the world, and past the host's firewall.
+//! Checks of the network: forwarding, firewall, subnets, name servers.
 
 use flotilla_core::Finding;
 use flotilla_core::explain::run_as_root;
@@ -57,7 +57,7 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
         (Some(true), Some(refusals)) if !is_closed(refusals) => {
             CHECK.good("firewalld: `start` adds rules for clusters, again after each reload of firewalld")
         }
-        // Its table belongs to it alone, or nobody could look.
+        // firewalld owns its table, or the rules could not be read.
         (Some(true), _) => CHECK.warning(
             "firewalld: owns its table, so `start` cannot add rules for clusters",
             format!("trust the cluster's ranges: `{}`", trust(facts)),
@@ -66,8 +66,8 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
     }
 }
 
-/// Chains that refuse what is for the host itself. `start` opens them for questions for names and for nothing else: what
-/// else nodes may do is the user's to decide.
+/// Chains that refuse packets to the host itself. `start` opens them only for DNS: other access of nodes is the
+/// user's decision.
 pub(super) fn firewall(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("IF_FIREWALL", 71);
     let Some(refusals) = &facts.refusals else {
@@ -99,7 +99,7 @@ pub(super) fn firewall(facts: &Facts) -> Finding {
     }
 }
 
-/// What makes firewalld trust the ranges that a new cluster gets.
+/// The command that makes firewalld trust the ranges of a new cluster.
 fn trust(facts: &Facts) -> String {
     let used: Vec<_> = facts.ranges.iter().flatten().map(|range| range.dst).collect();
     let spec = NetworkSpec::default();
@@ -171,7 +171,7 @@ fn by(range: &UsedRange) -> String {
     range.link.as_ref().map_or_else(|| "nowhere".to_owned(), |link| format!("by {link}"))
 }
 
-/// Says that nothing is free, and which route alone is the reason, as that of a VPN may be.
+/// Reports that no range is free, and names the route if a single one, such as a VPN's, is the reason.
 fn taken(whose: &str, ranges: &[UsedRange], takes_all: impl Fn(Ipv4Net) -> bool) -> String {
     match ranges.iter().find(|range| takes_all(range.dst)) {
         Some(range) => {

@@ -1,4 +1,4 @@
-//! Room for machines.
+//! Checks of CPUs, memory and disk.
 
 use flotilla_core::Finding;
 
@@ -18,7 +18,7 @@ pub(super) fn cpus(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("RSRC_FEW_CORES", 29);
     match facts.cpus {
         0 | 1 => CHECK.warning("CPUs: 1, so clusters start slowly", "give this machine two or more CPUs"),
-        several => CHECK.good(format!("processors: {several}")),
+        several => CHECK.good(format!("CPUs: {several}")),
     }
 }
 

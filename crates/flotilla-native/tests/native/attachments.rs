@@ -60,7 +60,7 @@ async fn folders(subject: Subject<'_>, cluster: &Cluster) {
 async fn read_only(subject: Subject<'_>, cluster: &Cluster) {
     // Every host has something mounted below /dev.
     let machine = ensure(subject, &with_mounts(cluster, &["/dev:/srv/dev:ro".to_owned()])).await;
-    // Of mounts on the same folder only the last is in reach.
+    // Of mounts on the same directory only the last is in reach.
     let below =
         r#"awk '$2 ~ "^/srv/dev" {last[$2] = $4} END {for (path in last) print last[path]}' /proc/mounts"#;
     let mounts = sh(&*machine, below).await;

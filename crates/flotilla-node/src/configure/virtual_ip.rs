@@ -1,4 +1,4 @@
-//! The API's address in a node that runs: keepalived is reported what to do, and the address stays where it is.
+//! The virtual IP in a running node: reconfigures keepalived without losing the address.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::root::Root;
 /// How long after its start keepalived may still take the address away.
 const GAP: Duration = Duration::from_secs(1);
 
-/// How keepalived has to be told of its configuration.
+/// How keepalived gets its new configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Start,
