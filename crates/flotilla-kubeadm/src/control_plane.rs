@@ -46,7 +46,7 @@ pub(crate) const SHARED: [&str; 9] = [
 pub(crate) const LOOK: &str = "ls -d /etc/kubernetes/*.conf /etc/kubernetes/pki /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member \
      2>/dev/null || true";
 
-/// What a join has to do with.
+/// The participants of a join.
 pub(crate) struct Joining<'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
@@ -104,7 +104,7 @@ impl Joining<'_> {
         }
         phase::join_finish(machine).await?;
         rotation::ensure(machine).await?;
-        // One that has left before has given up the virtual address.
+        // A control plane that left before has released the virtual IP.
         let keepalived = Cmd::new(["systemctl", "start", "keepalived"]);
         run(machine, "start keepalived", keepalived).await.map(drop)
     }

@@ -46,7 +46,7 @@ pub(crate) async fn release_void<'a>(
 ) -> Result<(), BootstrapError> {
     let mut lives = BTreeMap::new();
     for machine in machines {
-        let status = node::status(machine).await.map_err(in_node("ask how long it is on", machine))?;
+        let status = node::status(machine).await.map_err(in_node("read the uptime of the node", machine))?;
         lives.insert(machine.name().to_string(), Life::of(&status));
     }
     let is_to_run = |name: &str| {

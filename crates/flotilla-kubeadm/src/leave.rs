@@ -67,7 +67,7 @@ async fn leave_by(
 /// the list of those that pods ask. Nothing else is done while the address is still here: the others could not be asked.
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::ALL));
-    run(machine, "give up the membership", marks).await?;
+    run(machine, "leave the cluster", marks).await?;
     stop_keepalived(machine).await?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
     // It may have ended already.
@@ -79,7 +79,7 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
 
 /// Fails if the address is still here: of keepalived's two processes PID 1 knows the first.
 async fn stop_keepalived(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let action = "give up the virtual address";
+    let action = "release the virtual IP";
     run(machine, action, Cmd::new(["systemctl", "stop", "keepalived"])).await?;
     let status = node::status(machine).await.map_err(in_node(action, machine))?;
     if status.holds_virtual_ip {

@@ -79,7 +79,7 @@ async fn the_address_is_given_up_when_no_process_of_keepalived_has_it() {
     let machine = FakeMachine::new(&[], &[]);
     machine.set_statuses(&[true, false], |status, holds| status.holds_virtual_ip = *holds);
     let error = stop_keepalived(&machine).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot give up the virtual address of node demo");
+    assert_eq!(error.to_string(), "cannot release the virtual IP of node demo");
     stop_keepalived(&machine).await.unwrap();
     let deaf = FakeMachine::new(&[], &[("stop keepalived", Err("PID 1 does not answer"))]);
     assert!(stop_keepalived(&deaf).await.is_err());
