@@ -58,7 +58,7 @@ impl std::fmt::Debug for Engine<'_> {
     }
 }
 
-/// What must hold when `start` returns, and how long that may take.
+/// The conditions that `start` waits for, and the time limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub conditions: BTreeSet<Condition>,

@@ -85,9 +85,7 @@ pub fn fatal(findings: Vec<Finding>) -> Vec<Finding> {
 fn bundle_finding(cx: &Context<'_>, version: &KubernetesVersion) -> Finding {
     const CODE: &str = "BUNDLE_NO_SOURCE";
     let (severity, text, cure, exit_status) = match cx.bundles.prospect(version) {
-        Ok(Prospect::Found) => {
-            (Severity::Good, format!("bundle: that of {version} is there"), String::new(), 0)
-        }
+        Ok(Prospect::Found) => (Severity::Good, format!("bundle: {version} exists"), String::new(), 0),
         Ok(Prospect::Buildable) => {
             (Severity::Good, format!("bundle: {version} can be built"), String::new(), 0)
         }

@@ -61,9 +61,9 @@ pub fn remark(kubernetes: &impl Display, digest: &str, origin: Origin) -> Option
             "bundle {digest} for {kubernetes} was built by another version of flotilla; `flotilla bundle build --source \
              build --kubernetes-version {kubernetes}` builds a new one"
         )),
-        Origin::Imported => Some(format!(
-            "bundle {digest} for {kubernetes} was imported: this machine cannot tell what it was made from"
-        )),
+        Origin::Imported => {
+            Some(format!("bundle {digest} for {kubernetes} was imported: its sources are not verified"))
+        }
     }
 }
 

@@ -238,10 +238,10 @@ async fn check_host(
 fn report_sizes(cx: &Context<'_>, before: &ClusterSpec, after: &ClusterSpec) {
     let changed: Vec<_> = resized(before, after).map(ToString::to_string).collect();
     let text = match changed.as_slice() {
-        [] => "no node's size changes: `flotilla node update` changes those that have their own".to_owned(),
+        [] => "no node changes its size: use `flotilla node update` for nodes with their own size".to_owned(),
         names if names.len() == after.nodes.len() => return,
-        [name] => format!("{name} changes its size, the others have their own"),
-        names => format!("{} change their size, the others have their own", names.join(", ")),
+        [name] => format!("{name} changes its size; the other nodes have their own"),
+        names => format!("{} change their size; the other nodes have their own", names.join(", ")),
     };
     cx.note(text);
 }

@@ -67,7 +67,7 @@ fn tell(cx: &Cx, request: &Request, plan: &Plan, changed: Changed) {
     value["changed"] = json!(changed.is_yes());
     let file = &request.file.name;
     cx.screen.result(&value, || match changed {
-        Changed::Yes => format!("{} is as {file} says", cx.name),
-        Changed::No => format!("{} is as {file} says: nothing to do", cx.name),
+        Changed::Yes => format!("cluster {} matches {file}", cx.name),
+        Changed::No => format!("cluster {} matches {file}: nothing to do", cx.name),
     });
 }

@@ -70,8 +70,10 @@ pub(crate) fn agreed(cx: &Cx, yes: bool, plan: &Plan) -> Result<bool, OpError> {
     if yes {
         return Ok(true);
     }
-    let yes =
-        cx.screen.ask(&format!("change cluster {} like that?", cx.name)).ok_or(FileError::NobodyToAsk)?;
+    let yes = cx
+        .screen
+        .ask(&format!("Apply these changes to cluster {}?", cx.name))
+        .ok_or(FileError::NobodyToAsk)?;
     if !yes {
         cx.screen.line("nothing was changed");
     }

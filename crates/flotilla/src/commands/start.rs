@@ -71,7 +71,7 @@ fn agreed(cx: &Cx, prepared: &Prepared<'_>, yes: bool) -> Result<bool, OpError> 
     if !agreed {
         cx.screen.note(
             "nothing was changed",
-            "a bundle that was built elsewhere is imported by: flotilla bundle import FILE",
+            "import a bundle from another machine with: flotilla bundle import FILE",
         );
     }
     Ok(agreed)
@@ -80,7 +80,7 @@ fn agreed(cx: &Cx, prepared: &Prepared<'_>, yes: bool) -> Result<bool, OpError> 
 fn tell_steps(screen: &Screen, plan: &Steps) {
     screen.result(&json!({"cluster": plan.cluster, "steps": plan.steps}), || {
         let titles = plan.steps.iter().map(|step| format!("  {}", step.title));
-        let heading = format!("to start {} (Kubernetes {}):", plan.cluster, plan.kubernetes_version);
+        let heading = format!("steps to start {} (Kubernetes {}):", plan.cluster, plan.kubernetes_version);
         std::iter::once(heading).chain(titles).collect::<Vec<_>>().join("\n")
     });
 }

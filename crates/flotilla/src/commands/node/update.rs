@@ -22,7 +22,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     let context = cx.context();
     let (node, prepared) = cx.wait(update::prepare(&context, &request))?;
     let plan = prepared.plan.clone();
-    let unchanged = || format!("{node} is like that already: nothing to do");
+    let unchanged = || format!("{node}: no changes");
     if args.dry_run {
         tell_outages(cx, &plan);
         cx.screen.result(&file::to_json(&plan), || match plan.changes.as_slice() {
@@ -42,7 +42,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     value["changed"] = json!(changed.is_yes() || !plan.changes.is_empty());
     cx.screen.result(&value, || match (plan.changes.as_slice(), changed) {
         ([], Changed::No) => unchanged(),
-        _ => format!("{node} is changed"),
+        _ => format!("{node}: updated"),
     });
     Ok(())
 }
