@@ -21,7 +21,7 @@ pub struct Request {
 #[derive(Debug)]
 pub enum Prepared<'a> {
     /// There is no such cluster: `start` makes it.
-    New(Plan),
+    New(Box<Plan>),
     /// With the cluster's lock.
     Change(Box<change::Prepared<'a>>),
 }
@@ -60,7 +60,9 @@ pub async fn plan(cx: &Context<'_>, request: &Request) -> Result<Plan, OpError> 
 pub async fn prepare<'a>(cx: &Context<'a>, request: &Request) -> Result<Prepared<'a>, OpError> {
     let file = request.file.parse(&cx.bundles.default_version(), &cx.host)?;
     cx.require_root().await?;
-    let Some(peeked) = cx.store.peek(&file.name)? else { return Ok(Prepared::New(new(cx, &file).await?)) };
+    let Some(peeked) = cx.store.peek(&file.name)? else {
+        return Ok(Prepared::New(Box::new(new(cx, &file).await?)));
+    };
     let locked = cx.lock(&file.name, "flotilla apply", request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;
     let plan = checked(cx, &file, &cluster, request).await?;

@@ -127,19 +127,16 @@ async fn check<'a>(cx: &Context<'a>, request: &'a Request, report: Report) -> Re
     // Only a new cluster gets a pod network.
     let manifest = asked.spec().network.cni.manifest().filter(|_| known.is_none());
     let manifest = manifest.map(|path| file::read_file(&asked.directory().join(path))).transpose()?;
-    let spec = match &known {
-        Some(known) => {
-            let spec = asked.merged_into(cx, &known.cluster).await?;
-            if asked.sizes_given() {
-                report_sizes(cx, &known.cluster.spec, &spec);
-            }
-            spec
+    let spec = if let Some(known) = &known {
+        let spec = asked.merged_into(cx, &known.cluster).await?;
+        if asked.sizes_given() {
+            report_sizes(cx, &known.cluster.spec, &spec);
         }
-        None => {
-            let mut spec = asked.spec().clone();
-            spec.hand_over_primary(&[]);
-            spec
-        }
+        spec
+    } else {
+        let mut spec = asked.spec().clone();
+        spec.hand_over_primary(&[]);
+        spec
     };
     if spec.primary().power == WantedPower::Stopped {
         return Err(FileError::NothingToStart { cluster: name.clone() }.into());
@@ -167,16 +164,15 @@ impl Prepared<'_> {
         let bundles = bundles::ensure(&cx, &spec, known.is_none())?;
         let locked = cx.lock(name, "flotilla start", request.busy)?;
         // Another command may have changed it while we waited.
-        let (mut cluster, sizes_pending) = match locked.refresh(known)? {
-            Some(known) => update(&cx, &locked, &asked, known).await?,
-            None => {
-                let made = new::create(&cx, &locked, spec, &bundles, manifest, asked.file()).await;
-                if made.is_err() {
-                    // Else the lock would be all there is of it.
-                    cx.store.remove(name)?;
-                }
-                (made?, Vec::new())
+        let (mut cluster, sizes_pending) = if let Some(known) = locked.refresh(known)? {
+            update(&cx, &locked, &asked, known).await?
+        } else {
+            let made = new::create(&cx, &locked, spec, &bundles, manifest, asked.file()).await;
+            if made.is_err() {
+                // Else the lock would be all there is of it.
+                cx.store.remove(name)?;
             }
+            (made?, Vec::new())
         };
         let changed = bring_up::start(&cx, &locked, &mut cluster, &request.wait).await?;
         Ok(Started {

@@ -65,7 +65,7 @@ pub(crate) fn run(cli: Cli, screen: &Screen, wiring: &Wiring) -> Result<u8, OpEr
         Command::Logs(args) => logs::run(&cx()?, &args).map(done),
         Command::Cp(args) => cp::run(&cx()?, &args).map(done),
         Command::Ip(args) => ip::run(&cx()?, &args).map(done),
-        Command::Doctor(_) => doctor::run(&cx()?),
+        Command::Doctor(_) => Ok(doctor::run(&cx()?)),
         Command::UpdateContext(_) => update_context::run(&cx()?).map(done),
         Command::Bundle(command) => bundle::run(command, screen).map(done),
         Command::Version(args) => {

@@ -15,9 +15,9 @@ use crate::{Context, OpError, admission};
 pub(super) enum Asked<'a> {
     Typed(&'a Typed),
     File {
-        file: ClusterFile,
+        file: Box<ClusterFile>,
         /// The cluster that it makes where there is none.
-        spec: ClusterSpec,
+        spec: Box<ClusterSpec>,
         directory: &'a Path,
     },
 }
@@ -29,7 +29,8 @@ impl<'a> Asked<'a> {
             Wanted::File(text) => {
                 let newest = cx.bundles.default_version();
                 let file = text.parse(&newest, &cx.host)?;
-                Ok(Self::File { spec: file.expanded(&newest), file, directory: &text.directory })
+                let spec = Box::new(file.expanded(&newest));
+                Ok(Self::File { file: Box::new(file), spec, directory: &text.directory })
             }
         }
     }

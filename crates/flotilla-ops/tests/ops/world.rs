@@ -130,19 +130,19 @@ async fn disturbed_anywhere<T: std::fmt::Debug>(
     run: impl AsyncFn(&Context<'_>) -> Result<T, OpError>,
     again: Again,
 ) {
-    let sound = world().await;
-    run(&sound.context()).await.unwrap();
+    let sound = Box::pin(world()).await;
+    Box::pin(run(&sound.context())).await.unwrap();
     let calls = sound.host.calls.take();
     let wanted = sound.found().await;
     assert!(!calls.is_empty(), "the use case calls something");
     for (nth, call) in (1..).zip(&calls) {
         for when in [When::Before, When::After] {
             for how in [Calls::fail_nth, Calls::kill_nth] {
-                let world = world().await;
+                let world = Box::pin(world()).await;
                 how(&world.host.calls, nth, when);
-                let first = until_killed_async(run(&world.context())).await;
+                let first = until_killed_async(Box::pin(run(&world.context()))).await;
                 if (again == Again::Always || !matches!(first, Some(Ok(_))))
-                    && let Err(error) = run(&world.context()).await
+                    && let Err(error) = Box::pin(run(&world.context())).await
                 {
                     panic!("{when:?} `{call}`: first {first:?}, then {error:?}");
                 }

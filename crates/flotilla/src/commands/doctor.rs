@@ -1,13 +1,12 @@
 //! `flotilla doctor`
 
 use flotilla_core::Severity;
-use flotilla_ops::OpError;
 use flotilla_ops::admission::{self, fatal};
 
 use crate::cluster::Cx;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
-pub(crate) fn run(cx: &Cx) -> Result<u8, OpError> {
+pub(crate) fn run(cx: &Cx) -> u8 {
     let context = cx.context();
     let mut findings = cx.wait(admission::examine(&context, &context.bundles.default_version()));
     findings.extend(cx.examine_certificates());
@@ -26,6 +25,5 @@ pub(crate) fn run(cx: &Cx) -> Result<u8, OpError> {
             }
         }
     }
-    let status = fatal(findings).first().map_or(0, |finding| finding.exit_status);
-    Ok(status)
+    fatal(findings).first().map_or(0, |finding| finding.exit_status)
 }
