@@ -82,7 +82,7 @@ pub(crate) fn killed_at_any_step_delete_leaves_nothing() {
 pub(crate) fn a_killed_delete_is_finished_by_the_next() {
     let (cluster, before) = cluster("kill-twice");
     for (made, at) in [
-        (At::End("kubeconfig"), At::Beginning("remove_from_kubeconfig")),
+        (At::End("kubeconfig"), At::Beginning("remove-from-kubeconfig")),
         (At::End("kubeconfig"), At::Within("remove", 30)),
         (At::Within("api/NAME", 1000), At::Beginning("remove")),
         (At::End("machine/NAME"), At::End("remove")),
