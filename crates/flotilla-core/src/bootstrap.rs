@@ -122,7 +122,7 @@ pub enum Unresponsive {
 }
 
 /// A member of the cluster's etcd: one of those that must agree on every write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its control plane's; empty while it was only announced and never started.
     pub name: String,

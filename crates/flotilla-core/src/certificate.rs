@@ -1,6 +1,7 @@
 //! The certificates of a node, and when they expire.
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Serialize, Serializer};
 
 /// How long before its end a certificate is renewed. A cluster that was just started may run for months.
 const RENEWED_BEFORE: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -8,18 +9,19 @@ const RENEWED_BEFORE: SignedDuration = SignedDuration::from_hours(90 * 24);
 const AUTHORITY_WARNED_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// A certificate of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Certificate {
     /// Its name in `kubeadm certs`, such as `apiserver`, `etcd-peer` or `admin.conf`; `kubelet-client` or
     /// `kubelet-server` for those of the kubelet.
     pub name: &'static str,
+    #[serde(serialize_with = "as_text")]
     pub expires: Timestamp,
     /// What it has signed expires with it, and it cannot be renewed.
     pub is_authority: bool,
 }
 
 /// The certificates that a machine's part of Kubernetes works with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Certificates {
     pub all: Vec<Certificate>,
     /// Those that servers sign for themselves and no client verifies. They are renewed like the others, but nothing ends
@@ -27,6 +29,10 @@ pub struct Certificates {
     pub unverified: Vec<Certificate>,
     /// A renewal was interrupted: programs may still use the certificates that they had before.
     pub unfinished: bool,
+}
+
+fn as_text<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
 }
 
 impl Certificate {

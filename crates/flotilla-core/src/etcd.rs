@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, Node};
 use crate::driver::Machine;
 
 /// A member with what it says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
     pub member: Member,
     pub is_leader: bool,

@@ -32,7 +32,8 @@ const BACKUP: &str = "state.json.bak";
 /// Version 1 stored the spec in a separate file.
 const SPEC: &str = "cluster.yaml";
 const NODES: &str = "nodes";
-const RENEWAL: &str = "renewal.json";
+/// Its name is that of an older word for it.
+const RECOVERY: &str = "renewal.json";
 const LOCK: &str = "lock";
 
 /// The stored clusters. Written atomically through a temporary file and a rename; reading never waits.
@@ -45,7 +46,7 @@ pub struct ClusterStore {
 /// always have been that small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Renewal {
+pub struct Recovery {
     /// Where.
     pub node: NodeName,
     /// Identifies the old data: if it is still in place, the recovery has not started.
@@ -169,24 +170,24 @@ impl ClusterStore {
     }
 
     /// The last recovery of a cluster's etcd; none if there was none.
-    pub fn renewal(&self, name: &ClusterName) -> Result<Option<Renewal>, EngineError> {
-        let text = self.read(name, RENEWAL)?;
+    pub fn recovery(&self, name: &ClusterName) -> Result<Option<Recovery>, EngineError> {
+        let text = self.read(name, RECOVERY)?;
         let read = text.map(|text| record::parse(&text)).transpose();
-        read.map_err(|unreadable| self.unreadable(name, RENEWAL, unreadable))
+        read.map_err(|unreadable| self.unreadable(name, RECOVERY, unreadable))
     }
 
     /// Removes a recovery that changed nothing.
-    pub fn remove_renewal(&self, name: &ClusterName) -> Result<(), EngineError> {
-        let path = self.folder(name).join(RENEWAL);
+    pub fn remove_recovery(&self, name: &ClusterName) -> Result<(), EngineError> {
+        let path = self.folder(name).join(RECOVERY);
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|source| self.io("remove", &path, source)),
         }
     }
 
-    pub fn save_renewal(&self, name: &ClusterName, renewal: &Renewal) -> Result<(), EngineError> {
-        let path = self.make_folder(name)?.join(RENEWAL);
-        write_whole(&path, record::versioned(renewal).as_bytes())
+    pub fn save_recovery(&self, name: &ClusterName, recovery: &Recovery) -> Result<(), EngineError> {
+        let path = self.make_folder(name)?.join(RECOVERY);
+        write_whole(&path, record::versioned(recovery).as_bytes())
             .map_err(|source| self.io("write", &path, source))
     }
 

@@ -13,8 +13,8 @@ mod list;
 mod node;
 
 pub(crate) use cluster::{
-    ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, IpArgs, KubectlArgs, LayoutArg, LockArgs,
-    LogsArgs, PauseArgs, RuntimeArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
+    ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, IpArgs, KubectlArgs, LayoutArg, LogsArgs,
+    PauseArgs, RuntimeArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};

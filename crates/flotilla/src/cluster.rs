@@ -5,16 +5,14 @@ mod kubeconfig;
 
 use std::future::Future;
 
-use flotilla_core::Cancel;
-use flotilla_core::{Cluster, Kubeconfig};
+use flotilla_core::{Cancel, Cluster};
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Engine;
-use flotilla_engine::store::{ClusterStore, Locked};
+use flotilla_engine::store::ClusterStore;
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::ClusterName;
 use tokio::runtime::Runtime;
 
-use crate::args::LockArgs;
 use crate::interrupt;
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -60,10 +58,6 @@ impl<'a> Cx<'a> {
         self.context().engine()
     }
 
-    pub(crate) fn kubeconfig(&self) -> &dyn Kubeconfig {
-        self.wiring.kubeconfig.as_ref()
-    }
-
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -79,11 +73,6 @@ impl<'a> Cx<'a> {
         }
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
-    }
-
-    /// Takes the right to change a cluster.
-    pub(crate) fn lock(&self, name: &ClusterName, what: &str, args: LockArgs) -> Result<Locked, OpError> {
-        self.context().lock(name, what, args.busy())
     }
 
     /// The cluster, which must be there.

@@ -12,7 +12,7 @@ use flotilla_core::Cancel;
 use flotilla_core::Changed;
 use flotilla_core::{Allocations, Cluster, Explain};
 use flotilla_engine::EngineError;
-use flotilla_engine::store::{ClusterStore, Locked, Ranges, Renewal, WhenBusy};
+use flotilla_engine::store::{ClusterStore, Locked, Ranges, Recovery, WhenBusy};
 use flotilla_files::Holder;
 use flotilla_spec::{NodeSpec, Role, WantedPower};
 use flotilla_testkit::fake;
@@ -168,15 +168,15 @@ fn the_backup_of_a_cluster_of_the_first_version_is_whole() {
 }
 
 #[test]
-fn a_renewal_that_changed_nothing_is_forgotten() {
+fn a_recovery_that_changed_nothing_is_forgotten() {
     let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
     let name = "demo".parse().unwrap();
-    let renewal = Renewal { node: "demo".parse().unwrap(), data: "7".into(), finished: false };
-    kept.store.save_renewal(&name, &renewal).unwrap();
-    assert_eq!(kept.store.renewal(&name).unwrap(), Some(renewal));
+    let recovery = Recovery { node: "demo".parse().unwrap(), data: "7".into(), finished: false };
+    kept.store.save_recovery(&name, &recovery).unwrap();
+    assert_eq!(kept.store.recovery(&name).unwrap(), Some(recovery));
     for _ in 0..2 {
-        kept.store.remove_renewal(&name).unwrap();
-        assert_eq!(kept.store.renewal(&name).unwrap(), None);
+        kept.store.remove_recovery(&name).unwrap();
+        assert_eq!(kept.store.recovery(&name).unwrap(), None);
     }
 }
 
@@ -231,7 +231,7 @@ fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     assert_eq!(error.hints(), ["upgrade flotilla; cluster demo was not changed"]);
     assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
     fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 4}"#).unwrap();
-    let error = kept.store.renewal(kept.cluster.name()).unwrap_err();
+    let error = kept.store.recovery(kept.cluster.name()).unwrap_err();
     assert!(matches!(error, EngineError::Newer { version: 4, .. }), "{error:?}");
     // Others must not get its ranges.
     let ranges = kept.store.ranges(&"other".parse().unwrap()).unwrap();
@@ -398,24 +398,24 @@ fn a_removed_cluster_leaves_nothing_and_removing_it_again_succeeds() {
 }
 
 #[test]
-fn a_renewal_is_remembered_for_as_long_as_the_cluster_is() {
+fn a_recovery_is_remembered_for_as_long_as_the_cluster_is() {
     let kept = Kept::saved();
     let name = kept.cluster.name();
-    assert_eq!(kept.store.renewal(name).unwrap(), None);
-    let mut renewal = Renewal { node: "demo".parse().unwrap(), data: "4711".to_owned(), finished: false };
+    assert_eq!(kept.store.recovery(name).unwrap(), None);
+    let mut recovery = Recovery { node: "demo".parse().unwrap(), data: "4711".to_owned(), finished: false };
     for finished in [false, true] {
-        renewal.finished = finished;
-        kept.store.save_renewal(name, &renewal).unwrap();
-        assert_eq!(kept.store.renewal(name).unwrap().as_ref(), Some(&renewal));
+        recovery.finished = finished;
+        kept.store.save_recovery(name, &recovery).unwrap();
+        assert_eq!(kept.store.recovery(name).unwrap().as_ref(), Some(&recovery));
     }
     // As the first version wrote it.
     fs::write(kept.file("renewal.json"), r#"{"node": "demo", "data": "4711", "finished": true}"#).unwrap();
-    assert_eq!(kept.store.renewal(name).unwrap().as_ref(), Some(&renewal));
+    assert_eq!(kept.store.recovery(name).unwrap().as_ref(), Some(&recovery));
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     fs::write(kept.file("renewal.json"), "{}").unwrap();
-    assert!(matches!(kept.store.renewal(name), Err(EngineError::Damaged { .. })));
+    assert!(matches!(kept.store.recovery(name), Err(EngineError::Damaged { .. })));
     kept.store.remove(name).unwrap();
-    assert_eq!(kept.store.renewal(name).unwrap(), None);
+    assert_eq!(kept.store.recovery(name).unwrap(), None);
 }
 
 #[test]

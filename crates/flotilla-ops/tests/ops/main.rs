@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
 mod delete;
+mod etcd;
 mod node;
 mod pause;
 mod reading;
+mod recover;
 mod start;
+mod status;
 mod stop;
 mod update_context;
 mod world;

@@ -133,10 +133,10 @@ impl Etcd for FakeBootstrapper {
         let data = self.data(via).await?;
         let members = self.seen_by(cluster, via.name().as_ref());
         let is_own = |member: &Member| member.name == via.name().as_ref();
+        call.end()?;
         if data.is_none() || !members.iter().any(|member| is_own(member) && member.answers) {
             return Err(timed_out("an answer of etcd"));
         }
-        call.end()?;
         let leader = members.iter().find(|member| member.up).map(|member| member.id);
         let alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |member: Member| {

@@ -1,68 +1,58 @@
 //! `flotilla etcd …`
 
-mod error;
-pub(crate) mod renewal;
-mod snapshot;
-pub(crate) mod source;
+mod restore;
+mod save;
 mod status;
 
-use std::sync::Arc;
-
-use flotilla_core::{Cluster, Node};
-use flotilla_core::{Machine, Membership, Power};
-use flotilla_engine::EngineError;
+use flotilla_core::{Code, Explain};
 use flotilla_ops::OpError;
-use flotilla_spec::Role;
+use flotilla_ops::etcd::DataCopy;
 
 use crate::args::{EtcdCommand, SnapshotCommand};
 use crate::cluster::Cx;
 
-pub(crate) use error::EtcdError;
-pub(crate) use status::Status;
+pub(super) use status::alarms;
 
 pub(crate) fn run(cx: &Cx, command: &EtcdCommand) -> Result<u8, OpError> {
-    let done = |()| 0;
     match command {
         EtcdCommand::Status(_) => status::run(cx),
-        EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => snapshot::save(cx, args).map(done),
-        EtcdCommand::Snapshot(SnapshotCommand::Restore(args)) => snapshot::restore(cx, args).map(done),
+        EtcdCommand::Snapshot(SnapshotCommand::Save(args)) => save::run(cx, args).map(|()| 0),
+        EtcdCommand::Snapshot(SnapshotCommand::Restore(args)) => restore::run(cx, args).map(|()| 0),
     }
 }
 
-/// A control plane that is on.
-#[derive(Clone)]
-pub(crate) struct ControlPlane {
-    pub(crate) node: Node,
-    pub(crate) machine: Arc<dyn Machine>,
-    /// It has been one before: it has data and keys.
-    pub(crate) joined: bool,
-}
+#[derive(Debug, thiserror::Error)]
+#[error("cannot prompt: no terminal")]
+struct NobodyToAsk;
 
-/// The control planes that are on, the primary one first.
-pub(crate) fn control_planes(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
-    let engine = cx.engine();
-    cx.wait(async {
-        let mut machines = engine.machines(&cx.name).await?;
-        machines.retain(|_, machine| machine.state().power == Power::On);
-        let mut found = Vec::new();
-        for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
-            if let Some(machine) = machines.remove(&node.spec.name) {
-                // One that founded the cluster and was killed before it was finished has data and keys, too.
-                let membership = engine.bootstrapper.membership(machine.as_ref()).await;
-                let joined = membership.map_err(EngineError::from)? != Membership::None;
-                found.push(ControlPlane { node, machine, joined });
-            }
-        }
-        Ok(found)
-    })
-}
-
-/// Those of them that are members, of which there must be one.
-fn members_that_are_on(cx: &Cx, cluster: &Cluster) -> Result<Vec<ControlPlane>, OpError> {
-    let mut found = control_planes(cx, cluster)?;
-    found.retain(|control_plane| control_plane.joined);
-    if found.is_empty() {
-        return Err(EngineError::Stopped(cx.name.clone()).into());
+impl Explain for NobodyToAsk {
+    fn code(&self) -> Code {
+        Code { name: "MK_USAGE", exit_status: 14 }
     }
-    Ok(found)
+
+    fn hints(&self) -> Vec<String> {
+        vec!["use --yes to continue without a prompt".into()]
+    }
+}
+
+/// Says what is going to happen, and asks unless `yes` was given.
+pub(super) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, OpError> {
+    if !cx.screen.is_json() {
+        cx.screen.line(&lines.join("\n"));
+    }
+    if yes {
+        return Ok(true);
+    }
+    let yes = cx.screen.ask("do it?").ok_or(NobodyToAsk)?;
+    if !yes {
+        cx.screen.line("nothing was changed");
+    }
+    Ok(yes)
+}
+
+/// Says where old data is, and how it is removed.
+pub(super) fn tell_copies(cx: &Cx, copies: &[DataCopy]) {
+    if let Some(text) = DataCopy::text(copies) {
+        cx.screen.note(&text, "remove a copy that you do not need with `flotilla ssh -n NODE -- rm -r PATH`");
+    }
 }

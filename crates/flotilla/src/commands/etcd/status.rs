@@ -1,14 +1,12 @@
 //! `flotilla etcd status`
 
-use flotilla_core::Cluster;
 use flotilla_core::explain::profile_flag;
-use flotilla_core::{Member, MemberStatus};
-use flotilla_engine::EngineError;
-use flotilla_engine::quorum::{self, Quorum};
+use flotilla_core::{Cluster, MemberStatus};
+use flotilla_engine::quorum::Quorum;
 use flotilla_ops::OpError;
+use flotilla_ops::etcd::status::{self, Members, Request, Status};
 use serde_json::{Value, json};
 
-use super::ControlPlane;
 use crate::cluster::Cx;
 use crate::screen::table;
 
@@ -16,131 +14,82 @@ use crate::screen::table;
 const UNWELL: u8 = 2;
 
 pub(super) fn run(cx: &Cx) -> Result<u8, OpError> {
-    let cluster = cx.cluster()?;
-    let mut status = Status::ask(cx, &cluster, &super::members_that_are_on(cx, &cluster)?)?;
-    // As all other lists have them; whom the cluster does not know comes last.
-    let place = |status: &MemberStatus| {
-        cluster.nodes().position(|node| status.member.is_of(&node)).unwrap_or(usize::MAX)
-    };
-    status.0.sort_by_key(place);
+    let status = cx.wait(status::run(&cx.context(), &Request { cluster: cx.name.clone() }))?;
     if cx.screen.is_json() {
-        cx.screen.json(&status.to_json(&cluster));
+        cx.screen.json(&to_json(&status));
     } else {
-        cx.screen.line(&status.to_text(&cluster));
+        cx.screen.line(&to_text(&status));
     }
-    Ok(if status.is_well() { 0 } else { UNWELL })
+    Ok(if status.members.is_well() { 0 } else { UNWELL })
 }
 
-/// What the members of etcd say of each other and of themselves.
-pub(crate) struct Status(Vec<MemberStatus>);
+/// Every alarm, with the member that has raised it and what it means.
+pub(in crate::commands) fn alarms(cluster: &Cluster, members: &Members) -> Vec<String> {
+    let of = |status: &MemberStatus| {
+        let name = name(cluster, status);
+        status.alarms.iter().map(|alarm| format!("{name}: {}", meaning(alarm))).collect::<Vec<_>>()
+    };
+    members.0.iter().flat_map(of).collect()
+}
 
-impl Status {
-    /// Asked of these: see [`quorum::ask`].
-    pub(crate) fn ask(cx: &Cx, cluster: &Cluster, vias: &[ControlPlane]) -> Result<Self, OpError> {
-        let etcd = cx.engine().bootstrapper;
-        let asked =
-            vias.iter().map(async |via| etcd.member_status(cluster, via.machine.as_ref()).await.map(Self));
-        let none = || cx.store.no_cluster(&cx.name);
-        let failed = |failure: Option<_>| OpError::from(failure.map_or_else(none, EngineError::from));
-        cx.wait(quorum::ask(asked, Self::quorum)).map_err(failed)
-    }
-
-    pub(crate) fn quorum(&self) -> Quorum {
-        let members: Vec<_> = self.0.iter().map(|status| status.member.clone()).collect();
-        Quorum::of(&members)
-    }
-
-    /// Out of what several members say: the view of one that sees a majority, or of the one to which most answer.
-    pub(crate) fn best(views: Vec<Vec<MemberStatus>>) -> Option<Self> {
-        let views = views.into_iter().map(Self);
-        views.rev().max_by_key(|view| (view.quorum().holds(), view.answering()))
-    }
-
-    /// The members that have a vote.
-    pub(crate) fn voters(&self) -> impl Iterator<Item = &Member> {
-        self.0.iter().map(|status| &status.member).filter(|member| !member.learner)
-    }
-
-    fn answering(&self) -> usize {
-        self.voters().filter(|member| member.answers).count()
-    }
-
-    /// Writes are possible: there is a quorum, and no alarm.
-    fn is_well(&self) -> bool {
-        self.quorum().holds() && self.0.iter().all(|status| status.alarms.is_empty())
-    }
-
-    /// How far a control plane's own member knows what was agreed on; none if it does not answer.
-    pub(crate) fn agreed(&self, control_plane: &ControlPlane) -> Option<u64> {
-        self.0.iter().find(|status| status.member.is_of(&control_plane.node))?.agreed
-    }
-
-    /// Every alarm, with the member that has raised it and what it means.
-    pub(crate) fn alarms(&self, cluster: &Cluster) -> Vec<String> {
-        let of = |status: &MemberStatus| {
-            let name = name(cluster, status);
-            status.alarms.iter().map(|alarm| format!("{name}: {}", meaning(alarm))).collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(of).collect()
-    }
-
-    fn to_json(&self, cluster: &Cluster) -> Value {
-        let quorum = self.quorum();
-        let members = self.0.iter().map(|status| {
-            json!({
-                "name": name(cluster, status),
-                // JSON's numbers are too small for it.
-                "id": format!("{:x}", status.member.id),
-                "address": status.member.address,
-                "answers": status.member.answers,
-                "up": status.member.up,
-                "leader": status.is_leader,
-                "learner": status.member.learner,
-                "version": status.version,
-                "dbSize": status.size,
-                "alarms": status.alarms,
-                "complaints": status.complaints,
-            })
-        });
+fn to_json(Status { cluster, members: seen }: &Status) -> Value {
+    let quorum = seen.quorum();
+    let members = seen.0.iter().map(|status| {
         json!({
-            "members": members.collect::<Vec<_>>(),
-            "total": quorum.total,
-            "up": quorum.up,
-            "needed": quorum.needed(),
-            "majority": quorum.holds(),
-            "margin": quorum.margin(),
+            "name": name(cluster, status),
+            // JSON's numbers are too small for it.
+            "id": format!("{:x}", status.member.id),
+            "address": status.member.address,
+            "answers": status.member.answers,
+            "up": status.member.up,
+            "leader": status.is_leader,
+            "learner": status.member.learner,
+            "version": status.version,
+            "dbSize": status.size,
+            "alarms": status.alarms,
+            "complaints": status.complaints,
         })
-    }
+    });
+    json!({
+        "members": members.collect::<Vec<_>>(),
+        "total": quorum.total,
+        "up": quorum.up,
+        "needed": quorum.needed(),
+        "majority": quorum.holds(),
+        "margin": quorum.margin(),
+    })
+}
 
-    fn to_text(&self, cluster: &Cluster) -> String {
-        let rows = self.0.iter().map(|status| {
-            vec![
-                name(cluster, status),
-                status.member.address.to_string(),
-                health(status),
-                role(status).to_owned(),
-                status.size.map(megabytes).unwrap_or_default(),
-                status.version.clone().unwrap_or_default(),
-            ]
-        });
-        let mut lines = vec![table(&["NAME", "ADDRESS", "STATUS", "ROLE", "DB SIZE", "VERSION"], rows)];
-        lines.push(String::new());
-        lines.push(summary(self.quorum(), self.answering()));
-        lines.extend(self.alarms(cluster));
-        for status in &self.0 {
-            let name = name(cluster, status);
-            lines.extend(status.complaints.iter().map(|complaint| format!("{name}: {complaint}")));
-            if !status.member.answers && !cluster.nodes().any(|node| status.member.is_of(&node)) {
-                let flag = profile_flag(cluster.name());
-                lines.push(format!("{name} is a stale member: `flotilla start{flag}` removes it from etcd"));
-            }
+fn to_text(Status { cluster, members: seen }: &Status) -> String {
+    let rows = seen.0.iter().map(|status| {
+        vec![
+            name(cluster, status),
+            status.member.address.to_string(),
+            health(status),
+            role(status).to_owned(),
+            status.size.map(megabytes).unwrap_or_default(),
+            status.version.clone().unwrap_or_default(),
+        ]
+    });
+    let mut lines = vec![table(&["NAME", "ADDRESS", "STATUS", "ROLE", "DB SIZE", "VERSION"], rows)];
+    lines.push(String::new());
+    lines.push(summary(seen.quorum(), seen.answering()));
+    lines.extend(alarms(cluster, seen));
+    for status in &seen.0 {
+        let name = name(cluster, status);
+        lines.extend(status.complaints.iter().map(|complaint| format!("{name}: {complaint}")));
+        if !status.member.answers && !cluster.nodes().any(|node| status.member.is_of(&node)) {
+            let flag = profile_flag(cluster.name());
+            lines.push(format!(
+                "{name} is no node of the cluster: `flotilla start{flag}` takes it out of etcd"
+            ));
         }
-        lines.join("\n")
     }
+    lines.join("\n")
 }
 
 /// What the numbers mean.
-pub(super) fn summary(quorum: Quorum, answering: usize) -> String {
+fn summary(quorum: Quorum, answering: usize) -> String {
     let Quorum { total, up } = quorum;
     let are = if up == 1 { "is" } else { "are" };
     let members = if total == 1 { "member" } else { "members" };
@@ -206,6 +155,8 @@ fn megabytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flotilla_core::Member;
+
     use super::*;
 
     #[test]
@@ -253,28 +204,6 @@ mod tests {
         assert_eq!(told(false, false, &[]), "down");
         assert_eq!(told(true, true, &["NOSPACE"]), "NOSPACE");
         assert!(meaning("CORRUPT").starts_with("alarm CORRUPT: its data differs"));
-    }
-
-    #[test]
-    fn an_etcd_with_an_alarm_or_without_a_quorum_is_not_well() {
-        let well = || member(1, true, true, &[]);
-        assert!(Status(vec![well(), well(), member(3, false, false, &[])]).is_well());
-        assert!(!Status(vec![well(), well(), member(3, true, true, &["NOSPACE"])]).is_well());
-        assert!(!Status(vec![well(), member(2, false, false, &[]), member(3, true, false, &[])]).is_well());
-    }
-
-    #[test]
-    fn of_several_views_the_one_with_a_majority_is_believed() {
-        let cut_off =
-            || vec![member(1, true, false, &[]), member(2, false, false, &[]), member(3, false, false, &[])];
-        let others =
-            || vec![member(1, false, false, &[]), member(2, true, true, &[]), member(3, true, true, &[])];
-        let both =
-            vec![member(1, true, false, &[]), member(2, true, false, &[]), member(3, false, false, &[])];
-        let quorum = |views| Status::best(views).unwrap().quorum();
-        assert_eq!(quorum(vec![cut_off(), others()]), Quorum { total: 3, up: 2 });
-        assert_eq!(Status::best(vec![cut_off(), both]).unwrap().answering(), 2);
-        assert!(Status::best(Vec::new()).is_none());
     }
 
     #[test]

@@ -1,11 +1,7 @@
 //! What `status` says of etcd.
 
-use flotilla_core::Cluster;
 use flotilla_engine::quorum::Quorum;
 use serde::Serialize;
-
-use crate::cluster::Cx;
-use crate::commands::etcd::{Status, control_planes};
 
 /// How many members are healthy, and how many are to spare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,7 +18,7 @@ pub(super) struct EtcdStatus {
 }
 
 impl EtcdStatus {
-    fn of(quorum: Quorum, alarms: Vec<String>) -> Self {
+    pub(super) fn of(quorum: Quorum, alarms: Vec<String>) -> Self {
         let Quorum { total: members, up } = quorum;
         Self { members, up, quorum: quorum.holds(), margin: quorum.margin(), alarms }
     }
@@ -43,14 +39,6 @@ impl EtcdStatus {
         let lines: Vec<_> = lines.iter().chain(alarms).map(String::as_str).collect();
         lines.join("\n") + "\n"
     }
-}
-
-/// None where there is nobody to ask.
-pub(super) fn status_of(cx: &Cx, cluster: &Cluster) -> Option<EtcdStatus> {
-    let mut vias = control_planes(cx, cluster).ok()?;
-    vias.retain(|via| via.joined);
-    let status = Status::ask(cx, cluster, &vias).ok()?;
-    Some(EtcdStatus::of(status.quorum(), status.alarms(cluster)))
 }
 
 #[cfg(test)]

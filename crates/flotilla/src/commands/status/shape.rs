@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use flotilla_core::Node;
-use flotilla_core::{Certificate, Certificates};
+use flotilla_core::{Certificate, Certificates, Power};
+use flotilla_ops::status::{self, ApiServer};
 use flotilla_spec::{ClusterName, Role};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -18,11 +19,11 @@ use crate::cluster::certificates;
 #[serde(rename_all = "PascalCase")]
 pub(super) struct NodeStatus {
     name: String,
-    pub(super) host: &'static str,
-    pub(super) kubelet: &'static str,
+    host: &'static str,
+    kubelet: &'static str,
     #[serde(rename = "APIServer")]
-    pub(super) api_server: &'static str,
-    pub(super) kubeconfig: &'static str,
+    api_server: &'static str,
+    kubeconfig: &'static str,
     worker: bool,
     #[serde(rename = "IP")]
     ip: String,
@@ -30,7 +31,7 @@ pub(super) struct NodeStatus {
     primary: bool,
     /// It has the API's virtual address now.
     #[serde(rename = "VirtualIP")]
-    pub(super) virtual_ip: bool,
+    virtual_ip: bool,
     /// Those of its spec, which are known also while the API does not answer. `kubectl` shows those that others put there.
     taints: String,
     /// When the first of its certificates expires, and the first of its certificate authorities.
@@ -41,7 +42,7 @@ pub(super) struct NodeStatus {
     notices: Vec<String>,
     /// The node's PID 1, as the host numbers it: the node ends with it.
     #[serde(rename = "PID")]
-    pub(super) pid: Option<u32>,
+    pid: Option<u32>,
 }
 
 /// What a worker has no say in.
@@ -51,7 +52,36 @@ const IRRELEVANT: &str = "Irrelevant";
 const UNKNOWN: &str = "Unknown";
 
 impl NodeStatus {
-    pub(super) fn stopped(node: &Node, primary: bool) -> Self {
+    pub(super) fn of(cluster: &ClusterName, seen: &status::NodeStatus, now: Timestamp) -> Self {
+        if let Power::Unknown(_) = seen.power {
+            return Self::unknown(&seen.node, seen.is_primary);
+        }
+        let mut status = Self::stopped(&seen.node, seen.is_primary);
+        if seen.is_running() {
+            status.host = "Running";
+            status.kubelet = if seen.health.kubelet { "Running" } else { "Stopped" };
+            status.virtual_ip = seen.health.holds_virtual_ip;
+            status.pid = seen.pid;
+        }
+        if let Some(control_plane) = &seen.control_plane {
+            status.api_server = match control_plane.api_server {
+                ApiServer::Running => "Running",
+                ApiServer::Paused => "Paused",
+                ApiServer::Stopped => "Stopped",
+            };
+            status.kubeconfig = match control_plane.is_configured {
+                None => "Stopped",
+                Some(true) => "Configured",
+                Some(false) => "Misconfigured",
+            };
+        }
+        if let Some(certificates) = &seen.certificates {
+            status.show(cluster, certificates, now);
+        }
+        status
+    }
+
+    fn stopped(node: &Node, primary: bool) -> Self {
         let is_control_plane = node.spec.role == Role::ControlPlane;
         let control_plane = if is_control_plane { "Stopped" } else { IRRELEVANT };
         let taints: Vec<_> = node.spec.taints.iter().map(ToString::to_string).collect();
@@ -74,7 +104,7 @@ impl NodeStatus {
     }
 
     /// Of a node whose host does not answer.
-    pub(super) fn unknown(node: &Node, primary: bool) -> Self {
+    fn unknown(node: &Node, primary: bool) -> Self {
         let stopped = Self::stopped(node, primary);
         let if_relevant = |state| if state == IRRELEVANT { state } else { UNKNOWN };
         let (api_server, kubeconfig) = (if_relevant(stopped.api_server), if_relevant(stopped.kubeconfig));
@@ -82,7 +112,7 @@ impl NodeStatus {
     }
 
     /// Adds what is known of its certificates.
-    pub(super) fn show(&mut self, cluster: &ClusterName, certificates: &Certificates, now: Timestamp) {
+    fn show(&mut self, cluster: &ClusterName, certificates: &Certificates, now: Timestamp) {
         let expiry = |it: Option<&Certificate>| it.map(|certificate| certificate.expires.to_string());
         self.certificates_expire = expiry(certificates.first());
         self.authorities_expire = expiry(certificates.first_authority());
@@ -96,16 +126,6 @@ impl NodeStatus {
         let kubernetes = well(self.kubelet, &["Running"]) && well(self.api_server, &["Running"]);
         let kubeconfig = well(self.kubeconfig, &["Configured"]);
         u8::from(!host) | u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
-    }
-
-    /// Whether it runs and the user's kubeconfig does not lead to it.
-    pub(super) fn is_misconfigured(&self) -> bool {
-        self.kubeconfig == "Misconfigured"
-    }
-
-    /// Whether its API server runs.
-    pub(super) fn serves(&self) -> bool {
-        self.api_server == "Running"
     }
 
     /// minikube's lines.

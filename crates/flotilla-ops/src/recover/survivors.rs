@@ -1,21 +1,25 @@
 //! The control planes that have data and keys, and which of them knows most.
 
+use std::time::Duration;
+
 use flotilla_core::Cluster;
 use flotilla_core::bootstrap::FIRST_ANSWER;
-use flotilla_core::event::{Event, Outcome, Step};
+use flotilla_core::event::{Outcome, Step};
 use flotilla_engine::EngineError;
-use flotilla_linux::poll;
-use flotilla_ops::OpError;
 use futures::future::join_all;
+use tokio::time::{Instant, sleep};
 
-use super::{ControlPlane, Status};
-use crate::cluster::Cx;
+use crate::Context;
+use crate::etcd::ControlPlane;
+use crate::etcd::status::Members;
+
+const POLL: Duration = Duration::from_millis(200);
 
 /// At least one.
 pub(super) struct Survivors {
     all: Vec<Survivor>,
     /// What the members know of each other; none if etcd does not answer in any of them.
-    pub(super) view: Option<Status>,
+    pub(super) view: Option<Members>,
 }
 
 struct Survivor {
@@ -35,14 +39,14 @@ struct Known {
 
 impl Survivors {
     /// Asks each of them once.
-    pub(super) fn ask(cx: &Cx, cluster: &Cluster, joined: Vec<ControlPlane>) -> Self {
+    pub(super) async fn ask(cx: &Context<'_>, cluster: &Cluster, joined: Vec<ControlPlane>) -> Self {
         let all = joined.into_iter().map(|control_plane| Survivor {
             control_plane,
             answered: false,
             known: Known::default(),
         });
         let mut survivors = Self { all: all.collect(), view: None };
-        survivors.look(cx, cluster);
+        survivors.look(cx, cluster).await;
         survivors
     }
 
@@ -52,27 +56,30 @@ impl Survivors {
 
     /// Asks them until a majority or all of them have answered, for as long as a first start may take: on a slow host
     /// members that are intact are silent for minutes.
-    pub(super) fn wait(&mut self, cx: &Cx, cluster: &Cluster) -> Result<(), OpError> {
-        let title = "waiting for the members of etcd";
-        let step = Step::start(cx.screen.reporter(), "members", title, None);
-        let ask = || {
-            self.look(cx, cluster);
-            let all = self.all.iter().all(|one| one.answered);
-            if self.have_quorum() || all || cx.cancel.is_cancelled() { Ok(()) } else { Err(()) }
-        };
-        let _ = poll::until(FIRST_ANSWER, ask, |()| false);
-        if cx.cancel.is_cancelled() {
-            return Err(EngineError::Interrupted.into());
+    pub(super) async fn wait(&mut self, cx: &Context<'_>, cluster: &Cluster) -> Result<(), EngineError> {
+        let step = Step::start(cx.reporter, "members", "waiting for the members of etcd", None);
+        let begun = Instant::now();
+        loop {
+            self.look(cx, cluster).await;
+            if cx.cancel.is_cancelled() {
+                return Err(EngineError::Interrupted);
+            }
+            let all_answered = self.all.iter().all(|one| one.answered);
+            if self.have_quorum() || all_answered || begun.elapsed() >= FIRST_ANSWER {
+                break;
+            }
+            sleep(POLL).await;
         }
         step.done(Outcome::Done);
         Ok(())
     }
 
-    fn look(&mut self, cx: &Cx, cluster: &Cluster) {
-        let etcd = cx.engine().bootstrapper;
-        let asked =
-            self.all.iter().map(|one| etcd.member_status(cluster, one.control_plane.machine.as_ref()));
-        let answers = cx.wait(join_all(asked));
+    async fn look(&mut self, cx: &Context<'_>, cluster: &Cluster) {
+        let asked = self.all.iter().map(|one| {
+            let machine = one.control_plane.machine.as_ref();
+            cx.bootstrapper.member_status(cluster, machine)
+        });
+        let answers = join_all(asked).await;
         for (one, answer) in self.all.iter_mut().zip(&answers) {
             let node = &one.control_plane.node;
             let own = answer.iter().flatten().find(|status| status.member.is_of(node));
@@ -81,15 +88,14 @@ impl Survivors {
                 one.known = Known { revision: own.revision, agreed: own.agreed };
             }
         }
-        self.view = Status::best(answers.into_iter().flatten().collect()).or(self.view.take());
+        self.view = Members::best(answers.into_iter().flatten().collect()).or(self.view.take());
     }
 
     /// Stops those whose etcd does not answer, and reads their databases from the disk.
-    pub(super) fn examine_silent(&mut self, cx: &Cx) {
-        let etcd = cx.engine().bootstrapper;
+    pub(super) async fn examine_silent(&mut self, cx: &Context<'_>) {
         for one in self.all.iter_mut().filter(|one| !one.answered) {
             let name = &one.control_plane.node.spec.name;
-            let text = match cx.wait(etcd.stop_and_examine(one.control_plane.machine.as_ref())) {
+            let text = match cx.bootstrapper.stop_and_examine(one.control_plane.machine.as_ref()).await {
                 Ok(found) => {
                     one.known.revision = Some(found.revision);
                     format!(
@@ -101,7 +107,7 @@ impl Survivors {
                     format!("etcd does not answer in node {name}, and its data is not readable: {error}")
                 }
             };
-            cx.screen.reporter().report(Event::Warning { text });
+            cx.warn(text);
         }
     }
 

@@ -8,11 +8,9 @@ use flotilla_engine::quorum::Quorum;
 use flotilla_spec::ClusterName;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EtcdError {
+pub enum EtcdError {
     #[error("{} already exists", file.display())]
     FileExists { file: PathBuf },
-    #[error("cannot prompt: no terminal")]
-    NobodyToAsk,
     #[error("etcd has quorum ({} of {} members are up): nothing to recover", quorum.up, quorum.total)]
     HasMajority { cluster: ClusterName, quorum: Quorum },
     #[error("no control plane of cluster {cluster} has its data and keys")]
@@ -33,7 +31,6 @@ impl Explain for EtcdError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
             Self::FileExists { .. } => ("HOST_FILE_EXISTS", 31),
-            Self::NobodyToAsk => ("MK_USAGE", 14),
             Self::HasMajority { .. } => ("GUEST_HAS_MAJORITY", 81),
             Self::NoSurvivor { .. } => ("GUEST_NO_SURVIVOR", 85),
             Self::HasData { .. } => ("GUEST_HAS_DATA", 81),
@@ -47,7 +44,6 @@ impl Explain for EtcdError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::FileExists { .. } => vec!["use --force to overwrite it".into()],
-            Self::NobodyToAsk => vec!["use --yes to continue without a prompt".into()],
             Self::HasMajority { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![
@@ -89,5 +85,26 @@ impl Explain for EtcdError {
             }
             Self::UnknownOrigin { .. } => vec!["use --force to restore it anyway".into()],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_learns_what_helps_instead() {
+        let quorum = Quorum { total: 1, up: 1 };
+        let cluster = || "demo".parse().unwrap();
+        let refused = EtcdError::HasMajority { cluster: cluster(), quorum };
+        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_MAJORITY", 81));
+        assert_eq!(refused.to_string(), "etcd has quorum (1 of 1 members are up): nothing to recover");
+        assert!(refused.hints()[1].ends_with("`flotilla etcd snapshot restore FILE -p demo`"));
+        let with_data = vec!["demo".to_owned(), "m02".to_owned()];
+        let refused = EtcdError::HasData { cluster: cluster(), with_data, total: 3 };
+        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_DATA", 81));
+        assert_eq!(refused.to_string(), "2 of 3 control planes of cluster demo have their data: demo, m02");
+        assert!(refused.hints()[0].starts_with("start them with `flotilla start -p demo`"));
+        assert!(refused.hints().last().unwrap().starts_with("--force"));
     }
 }

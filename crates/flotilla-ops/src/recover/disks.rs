@@ -3,11 +3,10 @@
 use flotilla_core::Member;
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
-use flotilla_ops::OpError;
 use flotilla_spec::{Role, WantedPower};
 
-use super::Status;
-use crate::cluster::Cx;
+use crate::Context;
+use crate::etcd::status::Members;
 
 /// The control planes with data, of those that have a vote.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,19 +17,20 @@ pub(super) struct Disks {
 
 impl Disks {
     /// Looks at the disk of every control plane, on or off. `view` is what is known of etcd's members.
-    pub(super) fn look(cx: &Cx, cluster: &Cluster, view: Option<&Status>) -> Result<Self, OpError> {
-        let facts = cx.wait(async {
-            let machines = cx.engine().machines(&cx.name).await?;
-            let mut facts = Vec::new();
-            for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
-                let has_data = match machines.get(&node.spec.name) {
-                    Some(machine) => cx.engine().bootstrapper.has_data(machine.as_ref()).await?,
-                    None => false,
-                };
-                facts.push((node, has_data));
-            }
-            Ok::<_, EngineError>(facts)
-        })?;
+    pub(super) async fn look(
+        cx: &Context<'_>,
+        cluster: &Cluster,
+        view: Option<&Members>,
+    ) -> Result<Self, EngineError> {
+        let machines = cx.engine().machines(cluster.name()).await?;
+        let mut facts = Vec::new();
+        for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
+            let has_data = match machines.get(&node.spec.name) {
+                Some(machine) => cx.bootstrapper.has_data(machine.as_ref()).await?,
+                None => false,
+            };
+            facts.push((node, has_data));
+        }
         let voters: Option<Vec<_>> = view.map(|view| view.voters().cloned().collect());
         Ok(Self::count(&facts, voters.as_deref()))
     }
