@@ -1,7 +1,6 @@
 //! What makes, finds, powers and removes machines.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -68,11 +67,6 @@ pub trait Machine: Send + Sync {
         None
     }
 
-    /// The directory of the host that is its `/var`, whether it is on or off; none where its disk is its own.
-    fn var(&self) -> Option<PathBuf> {
-        None
-    }
-
     /// The last lines of each log of the node's services and of the containers in kube-system, as a machine that is off
     /// has left them; none if the host cannot reach its disk.
     fn offline_logs(&self, _lines: usize) -> io::Result<Option<Vec<LogFile>>> {
@@ -83,6 +77,16 @@ pub trait Machine: Send + Sync {
     /// its disk.
     fn read_disk(&self, _path: &str) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
+    }
+
+    /// Whether a file of any size exists on the disk of a machine that is off; not if the host cannot reach its disk.
+    fn is_on_disk(&self, _path: &str) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Removes a file from the disk of a machine that is off, if it exists and the host can reach its disk.
+    fn remove_from_disk(&self, _path: &str) -> io::Result<()> {
+        Ok(())
     }
 }
 

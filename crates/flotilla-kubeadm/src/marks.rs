@@ -1,7 +1,5 @@
 //! The marks by which a machine says what it is to its cluster. They are on its disk, and stay when it is turned off.
 
-use std::io;
-
 use flotilla_core::{BootstrapError, GuestError, Machine, Membership, Power};
 
 use crate::files::{FOUNDED, INITIALISED, JOINED};
@@ -58,17 +56,12 @@ pub(crate) async fn put(machine: &dyn Machine, mark: &str) -> Result<(), Bootstr
 
 /// Takes the marks from a machine that is off, as far as its disk can be reached.
 pub(crate) fn remove_from_disk(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let Some(var) = machine.var() else { return Ok(()) };
-    for path in ALL.map(|mark| var.join(mark.trim_start_matches("/var/"))) {
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let action = format!("remove {}", path.display());
-                return Err(BootstrapError::Api { action, source: error.into() });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    ALL.into_iter().try_for_each(|mark| {
+        machine.remove_from_disk(mark).map_err(|error| BootstrapError::Api {
+            action: format!("remove {mark} of node {}", machine.name()),
+            source: error.into(),
+        })
+    })
 }
 
 #[cfg(test)]

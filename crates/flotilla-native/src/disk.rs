@@ -37,11 +37,26 @@ impl Disk {
     /// Reads a small file of a node that is off, by its path in the node. Only what the node wrote itself is found, not
     /// what its bundle brought.
     pub(super) fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.files(path)?.map(|files| files.read(Path::new(path))).transpose()?.flatten())
+    }
+
+    /// Whether such a file exists, however large it is.
+    pub(super) fn has(&self, path: &str) -> io::Result<bool> {
+        self.files(path)?.map_or(Ok(false), |files| files.exists(Path::new(path)))
+    }
+
+    /// Removes such a file, if it exists. Not through a symbolic link.
+    pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.files(path)?.map_or(Ok(()), |files| files.remove(Path::new(path)))
+    }
+
+    /// The part of the disk that has a file of the node; none if there is none yet.
+    fn files(&self, path: &str) -> io::Result<Option<Files>> {
         // Links inside the node's /var lead there by its absolute path.
         let root = if path.starts_with("/var/") { self.folder.clone() } else { self.upper() };
         match Files::below(&root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            files => files?.read(Path::new(path)),
+            files => files.map(Some),
         }
     }
 
@@ -139,6 +154,16 @@ mod tests {
         assert_eq!(read("/var/lib/kubelet/current.pem").as_deref(), Some("certificate"));
         assert_eq!(read("/etc/kubernetes/out.conf"), None);
         assert_eq!(read("/etc/kubernetes/none.conf"), None);
+        assert!(disk.has("/var/lib/kubelet/1.pem").unwrap() && !disk.has("/var/lib/kubelet/2.pem").unwrap());
+        disk.remove_file("/var/lib/kubelet/1.pem").unwrap();
+        disk.remove_file("/var/lib/kubelet/1.pem").unwrap();
+        disk.remove_file("/var/lib/none/1.pem").unwrap();
+        assert!(!disk.var().join("lib/kubelet/1.pem").exists());
+        // A node that links its directory elsewhere does not have a file there removed.
+        fs::write(disk.var().join("lib/joined"), "").unwrap();
+        symlink("/var/lib", disk.var().join("lib/flotilla")).unwrap();
+        assert!(disk.remove_file("/var/lib/flotilla/joined").is_err());
+        assert!(disk.var().join("lib/joined").exists());
     }
 
     #[test]

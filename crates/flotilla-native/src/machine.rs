@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,16 +223,20 @@ impl Machine for NativeMachine {
         self.init.as_ref()?.pid().as_raw_nonzero().get().try_into().ok()
     }
 
-    fn var(&self) -> Option<PathBuf> {
-        Some(self.disk.var())
-    }
-
     fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
         logs::of(&self.disk, lines).map(Some)
     }
 
     fn read_disk(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         self.disk.read(path)
+    }
+
+    fn is_on_disk(&self, path: &str) -> io::Result<bool> {
+        self.disk.has(path)
+    }
+
+    fn remove_from_disk(&self, path: &str) -> io::Result<()> {
+        self.disk.remove_file(path)
     }
 }
 

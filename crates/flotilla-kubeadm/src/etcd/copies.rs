@@ -14,19 +14,16 @@ copy=/var/lib/etcd.before-$((${last:-0} + 1))";
 /// Whether the disk of a control plane, on or off, has a database of etcd. Of one that is off this is known where its disk
 /// can be reached.
 pub(super) async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapError> {
-    match (machine.state().power, machine.var()) {
-        (Power::On, _) => {
+    match machine.state().power {
+        Power::On => {
             let look = Cmd::sh(format!("[ ! -e {DATABASE} ] || echo data"));
             Ok(!run(machine, "look for data of etcd", look).await?.text().is_empty())
         }
-        (Power::Off, Some(var)) => {
-            let path = var.join(DATABASE.trim_start_matches("/var/"));
-            let action = || format!("look for {}", path.display());
-            path.try_exists()
-                .map_err(|source| BootstrapError::Api { action: action(), source: source.into() })
-        }
-        (Power::Off, None) => Ok(false),
-        (Power::Unknown(why), _) => Err(marks::unknown(machine, why)),
+        Power::Off => machine.is_on_disk(DATABASE).map_err(|source| BootstrapError::Api {
+            action: format!("look for {DATABASE} of node {}", machine.name()),
+            source: source.into(),
+        }),
+        Power::Unknown(why) => Err(marks::unknown(machine, why)),
     }
 }
 

@@ -126,6 +126,22 @@ impl Files {
         Ok(mode)
     }
 
+    /// Whether there is something of this name.
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        let found = openat2(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), INSIDE);
+        absent_is(found.map(|_| true), false)
+    }
+
+    /// Removes a file, if it exists. One that is reached by a symbolic link is an error.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = openat2(&self.root, folder, flags, Mode::empty(), INSIDE | ResolveFlags::NO_SYMLINKS);
+        absent_is(folder.and_then(|folder| unlinkat(folder, name, AtFlags::empty())), ())
+    }
+
     /// Opens what must be a plain file, and gives its mode.
     fn open(&self, path: &Path) -> io::Result<(File, u32)> {
         // A pipe without a writer would let us wait for ever.
@@ -187,6 +203,14 @@ impl Files {
             rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), FOLDER)?;
         }
         Ok(folder)
+    }
+}
+
+/// Takes a file that does not exist for an answer.
+fn absent_is<T>(found: Result<T, rustix::io::Errno>, absent: T) -> io::Result<T> {
+    match found {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(absent),
+        found => Ok(found?),
     }
 }
 

@@ -196,6 +196,15 @@ impl Machine for FakeMachine {
         }
         Ok(self.files().get(path).cloned())
     }
+
+    fn is_on_disk(&self, path: &str) -> io::Result<bool> {
+        Ok(self.read_disk(path)?.is_some())
+    }
+
+    fn remove_from_disk(&self, path: &str) -> io::Result<()> {
+        self.files().remove(path);
+        Ok(())
+    }
 }
 
 #[async_trait]
