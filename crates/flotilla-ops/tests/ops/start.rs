@@ -141,7 +141,7 @@ async fn a_new_cluster_that_others_leave_no_room_for_is_refused() {
     let error = start(&cx, &request).await.unwrap_err();
     insta::assert_snapshot!(error.details().join("\n"), @"
     the node subnet 10.50.0.0/24 overlaps the cluster demo
-    the name other is taken: /home/.kube/config has a context other already
+    name other is in use: /home/.kube/config already has a context other
     node name demo is used by cluster demo
     host port 8080:80 is in use: cluster demo
     ");
@@ -183,8 +183,8 @@ async fn a_file_that_asks_for_what_cannot_be_done_is_refused() {
     world.forget();
     let cx = world.context();
     let fixed = format!("{CONTROL_PLANES}kubernetesVersion: v1.36.4\n");
-    insta::assert_snapshot!(refused(&world, apply(&cx, &fixed).await), @"MK_CONFLICT: cluster demo cannot be changed like that; nothing was touched");
-    insta::assert_snapshot!(refused(&world, start(&cx, &request(Wanted::File(file(SMALLER)))).await), @"MK_CONFLICT: cluster demo is there already, and is not as the file says");
+    insta::assert_snapshot!(refused(&world, apply(&cx, &fixed).await), @"MK_CONFLICT: cannot apply these changes to cluster demo (nothing was changed)");
+    insta::assert_snapshot!(refused(&world, start(&cx, &request(Wanted::File(file(SMALLER)))).await), @"MK_CONFLICT: cluster demo already exists and differs from the file");
     insta::assert_snapshot!(refused(&world, apply(&cx, "nodes: [{role: control-plane, state: stopped}, {name: x}]\n").await), @"MK_CONFIG: demo.yaml:4:38 (`nodes: [{role: control-plane, state: stopped}, {name: x}]`): control plane demo cannot be stopped while other nodes run: at least one control plane must run; stop the other nodes as well, or keep it running");
 }
 
