@@ -32,7 +32,7 @@ const CHECKS: [(&str, &str); 22] = [
 ];
 
 /// Names of errors that no look at the host can tell beforehand, and why.
-const NOT_THE_HOST: [(&str, &str); 24] = [
+const NOT_THE_HOST: [(&str, &str); 25] = [
     ("BUNDLE_AMBIGUOUS", "what was typed"),
     ("BUNDLE_BAD_ARCHIVE", "a file that was named"),
     ("BUNDLE_BAD_CHECKOUT", "a directory that was named"),
@@ -50,6 +50,7 @@ const NOT_THE_HOST: [(&str, &str); 24] = [
     ("HOST_NO_MOUNT", "a directory that was named"),
     ("HOST_STATE_DAMAGED", "one cluster's state"),
     ("HOST_STATE_NEWER", "one cluster's state"),
+    ("HOST_UNREACHABLE", "another host, which did not answer"),
     ("HOST_UNFIT", "the sum of all checks"),
     ("IF_NETWORK", "what the kernel refused although the checks found nothing"),
     ("IF_NO_ADDRESS", "an address that was named"),

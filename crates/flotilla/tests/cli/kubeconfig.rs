@@ -109,7 +109,7 @@ fn a_new_cluster_does_not_take_a_name_that_a_person_uses() {
     let variable = format!("{}:{}", path.display(), more.display());
     let home = home.with_env("KUBECONFIG", variable);
     let ran = home.run(["start", "-p", "web", "--force", "--dry-run"]);
-    assert!(ran.status == 31 && ran.stderr.contains("more has a user web already"), "{ran}");
+    assert!(ran.status == 31 && ran.stderr.contains("more already has a user web"), "{ran}");
 }
 
 #[test]

@@ -259,7 +259,7 @@ nodeDefaults: {memory: 2g}
     let told = home.run(["start", "-p", "demo", "--dry-run", "--force", "--memory", "3g"]).success().stderr;
     assert_eq!(
         told,
-        "no node's size changes: `flotilla node update -p demo` changes those that have their own\n"
+        "no node changes its size: use `flotilla node update -p demo` for nodes with their own size\n"
     );
 }
 
