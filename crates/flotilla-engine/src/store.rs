@@ -246,7 +246,7 @@ impl ClusterStore {
     }
 
     /// One file and one rename: a crash leaves the old or the new cluster, never a mixture.
-    pub fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
+    fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let folder = self.make_folder(cluster.name())?;
         let (path, text) = (folder.join(STATE), record::write(cluster));
         let before = fs::read(&path).ok().filter(|before| *before != text.as_bytes());
