@@ -111,7 +111,12 @@ impl HostState {
             self.add("state", cluster.state().display());
         }
         // The folder of the clusters goes with the last one, whose ever that is; other tests have homes in there.
-        let is_ours = |name: &String| name != "clusters" && !name.starts_with("test-");
+        // A command of another test may try at this moment whether the directory will do.
+        let is_trial = |name: &str| {
+            let process = name.strip_prefix(".flotilla-try-");
+            process.is_some_and(|process| Path::new("/proc").join(process).exists())
+        };
+        let is_ours = |name: &String| name != "clusters" && !name.starts_with("test-") && !is_trial(name);
         for name in names_in(&lab::real_home()).into_iter().filter(is_ours) {
             self.add("state", name);
         }
