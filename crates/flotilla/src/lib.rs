@@ -14,8 +14,8 @@ mod wiring;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use flotilla_core::Code;
 use flotilla_ops::OpError;
@@ -27,6 +27,11 @@ pub use completion::answer_shell;
 pub use screen::{Captured, Console};
 pub use settings::Settings;
 pub use wiring::Wiring;
+
+/// All commands and flags, as clap has them.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
 
 /// Runs one command and gives the program's exit status. `arguments` begin with the program's own name; `wire` is
 /// [`Wiring::real`], or gives fakes.

@@ -1,0 +1,10 @@
+//! The whole command line on fakes: no root, no bundle, no machine. What a person or a script meets, and that every
+//! command goes on after a kill at any call.
+
+mod fakes {
+    mod coverage;
+    mod kills;
+    mod refusals;
+    mod scripts;
+    mod world;
+}
