@@ -154,6 +154,11 @@ impl Plan {
         self.steps.len() - 1
     }
 
+    fn unpause(&mut self, node: &NodeSpec, machine: Option<usize>) -> usize {
+        let title = format!("unpausing node {}", node.name);
+        self.add(Action::Unpause(node.name.clone()), title, &[machine], 500)
+    }
+
     /// Adds steps in which control planes leave etcd one after the other, the first after these steps. Returns them.
     fn retire(&mut self, nodes: &[NodeName], after: &[Option<usize>]) -> BTreeMap<NodeName, usize> {
         let mut retired = BTreeMap::new();
@@ -242,9 +247,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         ready.push(Some(plan.add(Action::Unpause(first.clone()), title, &[machine], 500)));
         // `pause` freezes the other nodes together with the control plane.
         for node in scope.to_run().filter(|node| node.name != *first && observed.is_on(&node.name)) {
-            let (title, machine) =
-                (format!("unpausing node {}", node.name), machines.get(&node.name).copied());
-            ready.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
+            ready.push(Some(plan.unpause(node, machines.get(&node.name).copied())));
         }
     }
     let renewed = plan.renew(scope, &machines, &ready);
@@ -263,9 +266,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
             after.extend(renewed.filter(|_| restarts).map(Some));
             // Without the paused nodes etcd may have no quorum.
             for node in scope.to_run().filter(|node| observed.paused.contains(&node.name)) {
-                let (title, machine) =
-                    (format!("unpausing node {}", node.name), machines.get(&node.name).copied());
-                after.push(Some(plan.add(Action::Unpause(node.name.clone()), title, &[machine], 500)));
+                after.push(Some(plan.unpause(node, machines.get(&node.name).copied())));
             }
             let alone = after.len();
             if observed.initial_members.is_empty() {
@@ -342,7 +343,7 @@ fn first_control_plane(scope: Scope<'_>) -> &NodeName {
     found.or_else(|| names().find(|name| to_run.contains(name))).unwrap_or(&cluster.spec.primary().name)
 }
 
-/// The conditions that flotilla can wait for: without a pod network no node becomes Ready, and CoreDNS cannot run.
+/// The conditions that flotilla can wait for: without a pod network no node becomes Ready, and `CoreDNS` cannot run.
 pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Condition> {
     let needs_network = |condition: &Condition| {
         matches!(condition, Condition::NodeReady | Condition::SystemPods | Condition::AppsRunning)

@@ -106,7 +106,7 @@ impl Completion<'_> {
         Ok(())
     }
 
-    /// CoreDNS, with the host's names before its pod can be scheduled.
+    /// `CoreDNS`, with the host's names before its pod can be scheduled.
     async fn dns(&self) -> Result<(), BootstrapError> {
         if self.missing.has(Part::Dns) {
             phase::coredns(self.machine, self.credentials.path).await?;

@@ -1,4 +1,4 @@
-//! Replicas of CoreDNS: one with one control plane, two with several, so that DNS survives the failure of any of
+//! Replicas of `CoreDNS`: one with one control plane, two with several, so that DNS survives the failure of any of
 //! them.
 
 use flotilla_core::BootstrapError;

@@ -134,7 +134,7 @@ pub(crate) async fn forget_pods(
     delete(client, &pods, cancelled).await
 }
 
-/// The pods to evict: not those that have terminated, nor those of DaemonSets and static pods.
+/// The pods to evict: not those that have terminated, nor those of `DaemonSets` and static pods.
 async fn pods_of(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
     let mut pods = pods_on(client, node).await?;
     pods.retain(has_to_go);

@@ -270,7 +270,7 @@ fn findings_after(change: impl FnOnce(&Path)) -> Vec<String> {
     let bundle = bundle_store.find("v1.37.1").unwrap();
     let error = bundle_store.verify(&bundle, &Events::default()).unwrap_err();
     assert_eq!((error.code().name, error.code().exit_status), ("BUNDLE_DAMAGED", 18));
-    error.details().to_vec()
+    error.details()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Queries nf_tables without the program `nft`: that comes with a bundle, which may not exist yet.
+//! Queries `nf_tables` without the program `nft`: that comes with a bundle, which may not exist yet.
 //!
 //! The kernel loads its module if necessary. It answers only with `CAP_NET_ADMIN`.
 
@@ -39,7 +39,7 @@ pub(super) fn has_table(name: &str) -> Option<bool> {
     }
 }
 
-/// Sends a request to nf_tables. Only whether it succeeds matters.
+/// Sends a request to `nf_tables`. Only whether it succeeds matters.
 fn ask(question: &[u8]) -> rustix::io::Result<()> {
     let protocol = Some(netlink::NETFILTER);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
