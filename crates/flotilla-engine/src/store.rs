@@ -4,14 +4,13 @@
 mod locked;
 mod record;
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use flotilla_core::Cancel;
-use flotilla_files::{FileLock, Holder, write_whole};
+use flotilla_files::{FileLock, Holder, make_directory, write_whole};
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -225,7 +224,7 @@ impl ClusterStore {
 
     /// Prevents other commands from allocating ranges while the returned lock is held.
     pub fn allocation_lock(&self) -> Result<fs::File, EngineError> {
-        let opened = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        let opened = make_directory(&self.folder);
         // Locks the directory itself: a lock file would be left behind.
         let locked = opened.and_then(|()| fs::File::open(&self.folder)).and_then(|folder| {
             folder.lock()?;
@@ -317,11 +316,7 @@ impl ClusterStore {
 
     fn make_folder(&self, name: &ClusterName) -> Result<PathBuf, EngineError> {
         let folder = self.folder(name);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| self.io("make", &folder, source))?;
+        make_directory(&folder).map_err(|source| self.io("make", &folder, source))?;
         Ok(folder)
     }
 

@@ -4,13 +4,15 @@
 //! The file's content only tells who holds it. Its holder may delete it, with the directory it is in: who then gets
 //! the lock on a file that has no name any more notices, and tries again with the one that has it now.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::directory::make_directory;
 
 /// How often a waiting process looks again. A blocking lock could not be cancelled.
 const POLL: Duration = Duration::from_millis(100);
@@ -83,8 +85,7 @@ impl FileLock {
         let failed = |source| LockError::Lock { path: path.to_owned(), source };
         loop {
             if let Some(folder) = path.parent() {
-                let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-                made.map_err(|source| LockError::Open { path: path.to_owned(), source })?;
+                make_directory(folder).map_err(|source| LockError::Open { path: path.to_owned(), source })?;
             }
             let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
             let mut file = match file {

@@ -403,6 +403,6 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
     for _ in 0..2 {
         world.calls.fail("members", When::Before);
     }
-    let refused = "etcd does not answer: how many of its members are up is not known";
+    let refused = "etcd does not answer: the number of its healthy members is unknown";
     assert_eq!(spare(&world, &[&fourth], &second, &[]).await.unwrap_err(), refused);
 }

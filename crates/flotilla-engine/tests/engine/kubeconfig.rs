@@ -40,7 +40,7 @@ async fn a_broken_one_stops_nothing() {
     assert_eq!(world.stop().await.unwrap(), Changed::Yes);
     assert_eq!(
         said(&world),
-        ["warning: cannot read your kubeconfig: it is broken; if demo is its current context, it stays so"]
+        ["warning: cannot read your kubeconfig: it is broken; if demo is its current context, it is kept"]
     );
 
     assert_eq!(world.delete().await.unwrap(), Changed::Yes);

@@ -260,7 +260,7 @@ fn a_stubborn_pod_is_killed_after_its_grace() {
     node.wait_for("pod up");
     assert!(node.go_down().success());
     assert_eq!(node.events().last().unwrap(), "containerd ends");
-    assert!(node.journal().contains("killing what did not end: pod ("), "{}", node.journal());
+    assert!(node.journal().contains("killing processes that did not exit: pod ("), "{}", node.journal());
 }
 
 fn a_stubborn_kubelet_does_not_keep_the_node_up() {

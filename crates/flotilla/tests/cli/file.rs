@@ -64,7 +64,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     ----- stdout -----
     ----- stderr -----
     error[MK_CONFIG]: 2 errors in the request
-        cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+        cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
         cluster.yaml:6:9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
     "#);
     for command in ["start", "apply"] {
@@ -298,7 +298,6 @@ fn an_exported_cluster_is_as_its_file_says() {
     kind: Cluster
     name: demo
     kubernetesVersion: v1.37.1
-    driver: native
     network:
       nodePodPrefix: 24
       serviceSubnet: 10.96.0.0/12
