@@ -47,8 +47,8 @@ async fn a_broken_one_stops_nothing() {
     assert_eq!(
         said(&world),
         [
-            "warning: cannot remove demo from your kubeconfig: it is broken; if cluster, user and context demo are in it, \
-          remove them yourself"
+            "warning: cannot remove demo from your kubeconfig: it is broken; remove cluster, user and context demo from it \
+             by hand"
         ]
     );
     assert!(!world.found().await.saved);

@@ -94,10 +94,7 @@ async fn missing(subject: Subject<'_>, cluster: &Cluster) {
     subject.make_network(&cluster).await;
     let ensured = subject.ensure(&cluster, &cluster.spec.primary().name).await;
     let Err(DriverError::Failed { what, code, .. }) = ensured else { panic!("it has a folder that is not") };
-    assert_eq!(
-        (what.as_str(), code.name),
-        ("node te-contract cannot have /no/such/folder of the host", codes[0])
-    );
+    assert_eq!((what.as_str(), code.name), ("cannot mount /no/such/folder into node te-contract", codes[0]));
     assert!(subject.found(&cluster).await.is_empty());
 }
 
