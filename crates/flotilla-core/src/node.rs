@@ -11,24 +11,29 @@ use crate::changed::Changed;
 use crate::driver::Machine;
 use crate::guest::{Cmd, ExecOutput, GuestError};
 
-/// How long a node may take: it waits for nobody but the kernel, and at most for the end of a service.
+/// How long a node may take to answer: it waits for nobody but the kernel.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long it may take to change something: at most it waits for the end of a service.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// How a node is.
 pub async fn status(machine: &dyn Machine) -> Result<NodeStatus, GuestError> {
-    let status: NodeStatus = ask(machine, &[STATUS], Vec::new()).await?;
+    let status: NodeStatus = ask(machine, &[STATUS], Vec::new(), ANSWER).await?;
     if status.protocol == PROTOCOL { Ok(status) } else { Err(other_version(machine)) }
 }
 
 /// What differs from a node's configuration, a line each for people.
 pub async fn differences(machine: &dyn Machine, config: &NodeConfig) -> Result<Vec<String>, GuestError> {
-    let checked: Configured = ask(machine, &[CONFIGURE, CHECK], json(config)).await?;
-    Ok(checked.differs)
+    let checked: Configured = ask(machine, &[CONFIGURE, CHECK], json(config), ANSWER).await?;
+    if checked.protocol == PROTOCOL { Ok(checked.differs) } else { Err(other_version(machine)) }
 }
 
 /// Changes what differs from a node's configuration.
 pub async fn configure(machine: &dyn Machine, config: &NodeConfig) -> Result<Changed, GuestError> {
-    let configured: Configured = ask(machine, &[CONFIGURE], json(config)).await?;
+    let configured: Configured = ask(machine, &[CONFIGURE], json(config), LIMIT).await?;
+    if configured.protocol != PROTOCOL {
+        return Err(other_version(machine));
+    }
     Ok(if configured.differs.is_empty() { Changed::No } else { Changed::Yes })
 }
 
@@ -40,20 +45,26 @@ async fn ask<T: DeserializeOwned>(
     machine: &dyn Machine,
     args: &[&str],
     stdin: Vec<u8>,
+    limit: Duration,
 ) -> Result<T, GuestError> {
     let words = std::iter::once(&INIT).chain(args).copied();
-    match machine.guest().run(Cmd { stdin, ..Cmd::new(words).within(LIMIT) }).await {
+    match machine.guest().run(Cmd { stdin, ..Cmd::new(words).within(limit) }).await {
         Ok(ExecOutput { stdout, .. }) => serde_json::from_slice(&stdout).map_err(|_| other_version(machine)),
         Err(error) if is_of_another_version(&error) => Err(other_version(machine)),
         Err(error) => Err(error),
     }
 }
 
-/// Whether the program failed as none of ours does: an older one takes these arguments for a user's.
+/// Whether the program failed as none of ours does: an older one takes these arguments for a user's, and fails with an exit
+/// status of its own. Higher ones are those of a program that could not be run or was killed.
 fn is_of_another_version(error: &GuestError) -> bool {
+    const NOT_RUN: u8 = 126;
     let GuestError::Failed { status, tail, .. } = error else { return false };
-    let says_why = tail.iter().any(|line| line.starts_with(FAILURE) && !line.contains("another version"));
-    status.starts_with("exit status") && !says_why
+    let code = status.strip_prefix("exit status ").and_then(|code| code.parse::<u8>().ok());
+    let says_why = |line: &String| {
+        line.starts_with("flotilla: ") || line.starts_with(FAILURE) && !line.contains("another version")
+    };
+    code.is_some_and(|code| code < NOT_RUN) && !tail.iter().any(says_why)
 }
 
 fn other_version(machine: &dyn Machine) -> GuestError {

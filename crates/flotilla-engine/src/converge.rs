@@ -348,6 +348,21 @@ impl Engine<'_> {
         done
     }
 
+    /// Updates routes, names and keepalived in all nodes that run.
+    async fn configure_nodes(
+        &self,
+        cluster: &Cluster,
+        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+    ) -> Result<Changed, EngineError> {
+        let on_other_version = |node: &str| {
+            self.warn(&format!(
+                "node {node} was booted by another version of flotilla and keeps the routes and names that it has: restart \
+                 the cluster with `flotilla stop` and `flotilla start`"
+            ));
+        };
+        Ok(self.nodes().configure(cluster, machines, on_other_version).await?)
+    }
+
     fn warn(&self, text: &str) {
         self.reporter.report(Event::Warning { text: text.to_owned() });
     }
@@ -468,7 +483,7 @@ impl Engine<'_> {
                 work.put(machine);
                 Ok(Outcome::Done)
             }
-            Action::Routes => Ok(outcome(self.nodes().configure(work.cluster()?, &work.machines()).await?)),
+            Action::Routes => Ok(outcome(self.configure_nodes(work.cluster()?, &work.machines()).await?)),
             Action::Join(node) => {
                 let (cluster, node, machine) = work.at(node)?;
                 let (_, via) = work.via(self.bootstrapper, Some(&node.spec.name)).await?;

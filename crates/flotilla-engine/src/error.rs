@@ -365,8 +365,7 @@ fn unresponsive(error: &GuestError) -> Vec<String> {
             vec![format!("unfreeze it with `flotilla start`, or stop it with `flotilla node stop {node}`")]
         }
         GuestError::OtherVersion { node } => vec![format!(
-            "restart it with `flotilla node stop {node}` and `flotilla node start {node}`, or the whole cluster with \
-             `flotilla stop` and `flotilla start`"
+            "restart the cluster with `flotilla stop` and `flotilla start`: then node {node} has this version, too"
         )],
         GuestError::TimedOut { node, .. } => vec![format!(
             "see why with `flotilla logs --node {node}`, or restart it with `flotilla node stop {node}` and \

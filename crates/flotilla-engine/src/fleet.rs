@@ -179,8 +179,10 @@ impl<'a> Fleet<'a> {
         let removed = join_all(self.hosts.iter().map(|host| async move {
             let machines =
                 join_all(host.drivers().into_iter().map(|driver| driver.remove_all(cluster))).await;
+            // Also where a machine could not be removed: as little as possible is left.
+            let network = host.network().remove(cluster).await;
             let machines = machines.into_iter().collect::<Result<Vec<_>, _>>().map(any)?;
-            Ok(machines.or(host.network().remove(cluster).await?))
+            Ok(machines.or(network?))
         }))
         .await;
         removed.into_iter().collect::<Result<Vec<_>, _>>().map(any)

@@ -5,7 +5,9 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{Changed, Driver, DriverError, Host, HostFacts, LinkFacts, Machine, Power, node};
+use flotilla_core::{
+    Changed, Driver, DriverError, GuestError, Host, HostFacts, LinkFacts, Machine, Power, node,
+};
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
 use futures::StreamExt;
@@ -59,11 +61,13 @@ impl<'a> Nodes<'a> {
     }
 
     /// Tells the host and every node that runs and has its link of all others. One that cannot be configured does not keep
-    /// the others from it; nodes that are booted or repaired later know by themselves.
+    /// the others from it; nodes that are booted or repaired later know by themselves. `on_other_version` is called with
+    /// nodes that another version of flotilla has booted: they stay as they are until they are restarted.
     pub async fn configure(
         &self,
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
+        on_other_version: impl Fn(&str),
     ) -> Result<Changed, DriverError> {
         let mut changed = self.fleet.ensure_routes(cluster).await?;
         let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
@@ -75,13 +79,15 @@ impl<'a> Nodes<'a> {
         while let Some(configured) = configured.next().await {
             match configured {
                 Ok(configured) => changed = changed.or(configured),
+                Err(GuestError::OtherVersion { node }) => on_other_version(&node),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
         failure.map_or(Ok(changed), |error| Err(error.into()))
     }
 
-    /// Whether [`Self::configure`] would find nothing to change in a node. One that cannot be asked is not configured.
+    /// Whether [`Self::configure`] would find nothing to change in a node. One that cannot be asked is not configured, but one
+    /// that another version of flotilla has booted does not count: nothing can be changed in it.
     pub async fn are_configured(
         &self,
         cluster: &Cluster,
@@ -93,8 +99,10 @@ impl<'a> Nodes<'a> {
         }
         let mut answers = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
         while let Some(differs) = answers.next().await {
-            if !differs.is_ok_and(|differs| differs.is_empty()) {
-                return Ok(false);
+            match differs {
+                Ok(differs) if differs.is_empty() => {}
+                Err(GuestError::OtherVersion { .. }) => {}
+                _ => return Ok(false),
             }
         }
         Ok(true)

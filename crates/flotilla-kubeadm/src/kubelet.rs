@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Cmd, Machine, node};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, node};
 use flotilla_node_api::Unit;
 use tokio::time::{Instant, sleep};
 
@@ -60,8 +60,12 @@ pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError>
 
 /// How often the kubelet has died by itself since this machine was booted.
 async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
-    let status = node::status(machine).await.map_err(in_node("look at the kubelet", machine))?;
-    Ok(status.deaths(Unit::Kubelet))
+    match node::status(machine).await {
+        Ok(status) => Ok(status.deaths(Unit::Kubelet)),
+        // It does not count them in a way that we understand.
+        Err(GuestError::OtherVersion { .. }) => Ok(0),
+        Err(error) => Err(in_node("look at the kubelet", machine)(error)),
+    }
 }
 
 /// What the kubelet said last, and what became of the containers.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flotilla_core::cluster::Cluster;
-use flotilla_core::{BootstrapError, Machine, node};
+use flotilla_core::{BootstrapError, GuestError, Machine, node};
 use flotilla_node_api::NodeStatus;
 use flotilla_spec::WantedPower;
 use jiff::{SignedDuration, Timestamp};
@@ -46,8 +46,13 @@ pub(crate) async fn release_void<'a>(
 ) -> Result<(), BootstrapError> {
     let mut lives = BTreeMap::new();
     for machine in machines {
-        let status = node::status(machine).await.map_err(in_node("read the uptime of the node", machine))?;
-        lives.insert(machine.name().to_string(), Life::of(&status));
+        let life = match node::status(machine).await {
+            Ok(status) => Life::of(&status),
+            // Its leases are left to expire.
+            Err(GuestError::OtherVersion { .. }) => None,
+            Err(error) => return Err(in_node("read the uptime of the node", machine)(error)),
+        };
+        lives.insert(machine.name().to_string(), life);
     }
     let is_to_run = |name: &str| {
         let mut control_planes = cluster.spec.control_planes();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Cmd, Machine, Membership, Power, node};
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership, Power, node};
 use kube::Client;
 
 use crate::api::{self, PATIENT};
@@ -81,8 +81,16 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
 async fn stop_keepalived(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let action = "release the virtual IP";
     run(machine, action, Cmd::new(["systemctl", "stop", "keepalived"])).await?;
-    let status = node::status(machine).await.map_err(in_node(action, machine))?;
-    if status.holds_virtual_ip {
+    let goes_on = match node::status(machine).await {
+        Ok(status) => status.holds_virtual_ip,
+        // It cannot be asked, but it can leave.
+        Err(GuestError::OtherVersion { .. }) => {
+            let pids = run(machine, action, Cmd::sh("pidof keepalived || true")).await?;
+            !pids.text().is_empty()
+        }
+        Err(error) => return Err(in_node(action, machine)(error)),
+    };
+    if goes_on {
         let action = format!("{action} of node {}", machine.name());
         return Err(BootstrapError::Api { action, source: "keepalived goes on".into() });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::Cluster;
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Condition, Machine, node};
+use flotilla_core::{BootstrapError, Condition, GuestError, Machine, node};
 use flotilla_node_api::Unit;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -18,6 +18,7 @@ use kube::{Api, Client};
 use crate::api::{self, PATIENT, SYSTEM, exists};
 use crate::credentials;
 use crate::patience::{Cancelled, Patience};
+use crate::phase::in_node;
 
 mod follow;
 mod nodes;
@@ -108,6 +109,10 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
             let problem = match node::status(machine.as_ref()).await {
                 Ok(status) if status.is_active(Unit::Kubelet) => continue,
                 Ok(_) => format!("the kubelet of node {} does not run", machine.name()),
+                // It will not answer otherwise, however long one waits.
+                Err(error @ GuestError::OtherVersion { .. }) => {
+                    return Err(in_node("look at the kubelet", machine.as_ref())(error));
+                }
                 Err(error) => error.to_string(),
             };
             problems.push(problem);

@@ -31,7 +31,8 @@ pub(super) fn of(disk: &Disk, lines: usize) -> io::Result<Vec<LogFile>> {
         let is_log = |name: &&String| Path::new(name).extension().is_some_and(|extension| extension == "log");
         for name in files.names(Path::new(&directory))?.iter().filter(is_log) {
             let path = format!("{directory}/{name}");
-            if let Some(text) = files.tail(Path::new(&path), lines)? {
+            // What is no file, or cannot be read, does not hide the others.
+            if let Ok(Some(text)) = files.tail(Path::new(&path), lines) {
                 logs.push(LogFile { path, text });
             }
         }

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 
-use flotilla_node_api::{CHECK, CONFIGURE, Configured, FAILURE, NodeConfig, Reply, Request, STATUS};
+use flotilla_node_api::{
+    CHECK, CONFIGURE, Configured, FAILURE, NodeConfig, PROTOCOL, Reply, Request, STATUS,
+};
 use serde::Serialize;
 
 use crate::ask::ask;
@@ -64,7 +66,14 @@ fn configured(
     input: &mut dyn io::Read,
     out: &mut dyn Write,
 ) -> Result<(), ProgramError> {
-    let config = serde_json::from_reader(input).map_err(|error| ConfigureError::Read(error.into()))?;
+    let unreadable = |error: serde_json::Error| ConfigureError::Read(error.into());
+    // Of another version nothing but its number can be relied on.
+    let message: serde_json::Value = serde_json::from_reader(input).map_err(unreadable)?;
+    let protocol = message["protocol"].as_u64().and_then(|protocol| u32::try_from(protocol).ok());
+    if let Some(protocol) = protocol.filter(|protocol| *protocol != PROTOCOL) {
+        return Err(ConfigureError::Protocol(protocol).into());
+    }
+    let config = serde_json::from_value(message).map_err(unreadable)?;
     print(out, &Configured::new(configure(root, &config)?))
 }
 

@@ -1,7 +1,5 @@
 //! `flotilla update-context`: puts the cluster into the user's kubeconfig and makes it the current context.
 
-use std::path::PathBuf;
-
 use flotilla_core::{ApiAccess, Changed, Cluster};
 use flotilla_engine::EngineError;
 use flotilla_spec::ClusterName;
@@ -19,7 +17,7 @@ pub struct Updated {
     pub cluster: ClusterName,
     pub changed: Changed,
     /// The file that has the cluster.
-    pub kubeconfig: PathBuf,
+    pub kubeconfig: String,
 }
 
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Updated, OpError> {
@@ -27,7 +25,7 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Updated, OpError
     let access = access(cx, &cluster).await?;
     let name = cluster.name();
     let changed = cx.kubeconfig.put(name, &access).map_err(EngineError::from)?;
-    Ok(Updated { cluster: name.clone(), changed, kubeconfig: cx.kubeconfig.path(name) })
+    Ok(Updated { cluster: name.clone(), changed, kubeconfig: cx.kubeconfig.path(name).display().to_string() })
 }
 
 /// By the first control plane that is on and has it.

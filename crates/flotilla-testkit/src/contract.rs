@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
     /// Tells all machines that are on of all others, as the engine does.
     pub async fn configure(self, cluster: &Cluster) -> Changed {
         let machines = self.machines(cluster).await;
-        self.nodes().configure(cluster, &machines).await.expect("machines can be configured")
+        self.nodes().configure(cluster, &machines, |_| ()).await.expect("machines can be configured")
     }
 
     pub async fn are_configured(self, cluster: &Cluster) -> bool {

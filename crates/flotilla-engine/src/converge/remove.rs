@@ -59,7 +59,7 @@ impl Engine<'_> {
         if !reachable {
             cluster.allocations.ghosts.extend(nodes.iter().cloned());
         }
-        self.nodes().configure(cluster, &self.machines(cluster.name()).await?).await?;
+        self.configure_nodes(cluster, &self.machines(cluster.name()).await?).await?;
         // Saved last: if it is killed before, the same command finds the nodes again and updates the routes of the
         // others.
         locked.save(cluster)
@@ -84,6 +84,10 @@ impl Engine<'_> {
         }
         let machines = self.machines(cluster.name()).await?;
         let observed = self.observe_with(cluster, &machines).await?;
+        leaving.retain(|name| {
+            let is_known = require_known(cluster, &observed, std::slice::from_ref(name), "delete");
+            is_known.map_err(|error| self.warn(&error.to_string())).is_ok()
+        });
         let retiring = match self.retiring_or_forced(cluster, &observed, &leaving, (Leaving::Deleted, false))
         {
             Ok(retiring) => retiring,
@@ -102,7 +106,7 @@ impl Engine<'_> {
         drop(work);
         cluster.remove_nodes(&leaving);
         cluster.allocations.ghosts.clear();
-        self.nodes().configure(cluster, &self.machines(cluster.name()).await?).await?;
+        self.configure_nodes(cluster, &self.machines(cluster.name()).await?).await?;
         locked.save(cluster)?;
         Ok(Changed::Yes)
     }

@@ -70,13 +70,14 @@ pub(super) struct Schedule<'a> {
     waiting: BTreeSet<usize>,
     under_way: BTreeMap<Lane, usize>,
     done: BTreeSet<usize>,
+    failed: BTreeSet<usize>,
 }
 
 impl<'a> Schedule<'a> {
     pub(super) fn of(plan: &'a Plan, lanes: Lanes) -> Self {
         let waiting = (0..plan.steps.len()).collect();
-        let (under_way, done) = (BTreeMap::new(), BTreeSet::new());
-        Self { plan, lanes, chains: chains(plan), waiting, under_way, done }
+        let (under_way, done, failed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { plan, lanes, chains: chains(plan), waiting, under_way, done, failed }
     }
 
     /// Starts the next step, if one is ready: of a limited kind, the one with the longest chain after it.
@@ -101,6 +102,8 @@ impl<'a> Schedule<'a> {
         }
         if success {
             self.done.insert(step);
+        } else {
+            self.failed.insert(step);
         }
     }
 
@@ -111,7 +114,16 @@ impl<'a> Schedule<'a> {
     fn can_begin(&self, step: usize) -> bool {
         let has_room = |lane| self.under_way.get(&lane).copied().unwrap_or(0) < self.lanes.width(lane);
         let after = &self.plan.steps[step].after;
-        self.lane(step).is_none_or(has_room) && after.iter().all(|before| self.done.contains(before))
+        self.lane(step).is_none_or(has_room)
+            && after.iter().all(|before| self.done.contains(before) || self.is_over(*before, step))
+    }
+
+    /// Whether a step may begin though the one before it failed. A node boots with all its routes: one that runs and cannot
+    /// be told of it must not keep it off.
+    fn is_over(&self, before: usize, step: usize) -> bool {
+        let [before_action, action] = [before, step].map(|step| &self.plan.steps[step].action);
+        self.failed.contains(&before)
+            && matches!((before_action, action), (Action::Routes, Action::Machine(_)))
     }
 
     fn lane(&self, step: usize) -> Option<Lane> {

@@ -172,7 +172,7 @@ impl World {
     /// Tells every node that runs of all others.
     pub(crate) async fn configure(&self) {
         let machines = self.engine().machines(self.name()).await.unwrap();
-        self.engine().nodes().configure(&self.cluster, &machines).await.unwrap();
+        self.engine().nodes().configure(&self.cluster, &machines, |_| ()).await.unwrap();
     }
 
     /// Freezes the cluster, as `flotilla pause` does.

@@ -94,7 +94,28 @@ impl Files {
 
     /// Writes a file, whole or not at all; makes its directory.
     pub fn write(&self, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-        self.write_by(path, mode, |file| file.write_all(bytes))
+        self.write_by(path, mode, |file| file.write_all(bytes), File::sync_data)
+    }
+
+    /// Whether a file has exactly this mode and content.
+    pub fn has(&self, path: &Path, mode: u32, bytes: &[u8]) -> bool {
+        let Ok((file, its_mode)) = self.open(path) else { return false };
+        let mut content = Vec::new();
+        let read = file.take(bytes.len() as u64 + 1).read_to_end(&mut content);
+        its_mode == mode && read.is_ok() && content == bytes
+    }
+
+    /// Writes a file whole, as everybody may read it, and lets everybody pass the directories above it. It is not synced to
+    /// the disk, which would take long: for files that are written again at each boot.
+    pub fn write_public(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.file_name().is_some()).collect();
+        for directory in above.into_iter().rev() {
+            let directory = self.folder(directory)?;
+            if rustix::fs::fstat(&directory)?.st_mode & 0o055 != 0o055 {
+                make_passable(&directory)?;
+            }
+        }
+        self.write_by(path, 0o644, |file| file.write_all(bytes), |_| Ok(()))
     }
 
     /// Writes a stream to its end; else like [`Self::write`].
@@ -106,10 +127,11 @@ impl Files {
         cancel: &Cancel,
         progress: &Progress,
     ) -> io::Result<()> {
-        self.write_by(path, mode, |file| {
+        let write = |file: &mut File| {
             let file: &File = file;
             copy(source, &mut &*file, || file.sync_data(), cancel, progress)
-        })
+        };
+        self.write_by(path, mode, write, File::sync_data)
     }
 
     /// Writes a file to a stream, and gives the file's mode.
@@ -162,6 +184,7 @@ impl Files {
         path: &Path,
         mode: u32,
         write_content: impl FnOnce(&mut File) -> io::Result<()>,
+        sync: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<()> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -170,11 +193,19 @@ impl Files {
         remove_abandoned(&folder, name);
         let unfinished = Unfinished::next(name).file_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = openat(&folder, &unfinished, flags, Mode::from_raw_mode(mode))?;
+        let open = || openat(&folder, &unfinished, flags, Mode::from_raw_mode(mode));
+        let file = match open() {
+            // Nobody who lives has this name but us: it was left by one who had our number, as each PID 1 has.
+            Err(Errno::EXIST) => {
+                unlinkat(&folder, &unfinished, AtFlags::empty())?;
+                open()?
+            }
+            file => file?,
+        };
         // Whatever our umask is.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
         let mut file = File::from(file);
-        let written = write_content(&mut file).and_then(|()| file.sync_data());
+        let written = write_content(&mut file).and_then(|()| sync(&file));
         let written = written.and_then(|()| Ok(renameat(&folder, &unfinished, &folder, name)?));
         if written.is_err() {
             let _ = unlinkat(&folder, &unfinished, AtFlags::empty());
@@ -199,11 +230,16 @@ impl Files {
         };
         let folder = openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
         if made {
-            // Whatever our umask is. What was opened as a mere path can be changed by this name only.
-            rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), FOLDER)?;
+            // Whatever our umask is.
+            make_passable(&folder)?;
         }
         Ok(folder)
     }
+}
+
+/// What was opened as a mere path can be changed by this name only.
+fn make_passable(directory: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), FOLDER)?)
 }
 
 /// Takes a file that does not exist for an answer.

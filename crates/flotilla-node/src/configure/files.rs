@@ -1,89 +1,57 @@
 //! The files of a node. They are written whole, by a rename, and read by everybody, whatever our umask is.
+//!
+//! What is in the node's directories was left by the node, and may lead anywhere: at boot, descriptors of the owner's mounts
+//! are open, and `/proc` leads to them. So paths are resolved below the root alone, without magic links.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
+use flotilla_linux::enter::Files;
 use flotilla_node_api::NodeConfig;
 
 use super::ConfigureError;
 use crate::root::Root;
 
-/// The files that have to be right while the node runs, and are not.
+/// The files that have to be right while the node runs, and are not. One that cannot be read is not.
 pub(super) fn differing<'a>(root: &Root, config: &'a NodeConfig) -> Result<Vec<&'a str>, ConfigureError> {
-    let mut differing = Vec::new();
-    for (path, file) in config.files.iter().filter(|(_, file)| file.always) {
-        if read(root, Path::new(path))?.as_deref() != Some(file.text.as_bytes()) {
-            differing.push(path.as_str());
-        }
-    }
-    Ok(differing)
+    let files = below(root)?;
+    let always = config.files.iter().filter(|(_, file)| file.always);
+    let is_right =
+        |path: &str, text: &str| read_below(&files, path.as_ref()).as_deref() == Some(text.as_bytes());
+    let differs = always.filter(|(path, file)| !is_right(path, &file.text));
+    Ok(differs.map(|(path, _)| path.as_str()).collect())
 }
 
 /// What is in a file; none if there is none.
 pub(super) fn read(root: &Root, path: &Path) -> Result<Option<Vec<u8>>, ConfigureError> {
-    let path = root.at(path);
-    match fs::read(&path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ConfigureError::File { action: "read", path, source }),
-    }
+    below(root)?.read(path).map_err(failed("read", path))
 }
 
-/// Writes a file, and makes the directories above it. It is not synced to the disk, which would take long at boot: each boot
-/// writes it again.
+/// Writes a file, and makes the directories above it.
 pub(super) fn write(root: &Root, path: &Path, text: &str) -> Result<(), ConfigureError> {
-    if is_written(&root.at(path), text) {
+    let files = below(root)?;
+    // A node with a full disk can boot if they are right already.
+    if files.has(path, 0o644, text.as_bytes()) {
         return Ok(());
     }
-    let (path, top) = (root.at(path), root.at("/".as_ref()));
-    let above: Vec<_> = path.ancestors().skip(1).take_while(|directory| *directory != top).collect();
-    let written = above.into_iter().rev().try_for_each(make_directory).and_then(|()| write_at(&path, text));
-    written.map_err(|source| ConfigureError::File { action: "write", path, source })
-}
-
-/// Whether a file is as it should be already: then a node with a full disk can boot.
-fn is_written(path: &Path, text: &str) -> bool {
-    let is_plain = |file: fs::Metadata| file.is_file() && file.permissions().mode() & 0o777 == 0o644;
-    fs::symlink_metadata(path).is_ok_and(is_plain)
-        && fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes())
-}
-
-fn write_at(path: &Path, text: &str) -> io::Result<()> {
-    let unfinished = unfinished(path);
-    // What a power cut left.
-    remove_at(&unfinished)?;
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    fs::rename(&unfinished, path)
+    files.write_public(path, text.as_bytes()).map_err(failed("write", path))
 }
 
 /// Removes a file, if it exists.
 pub(super) fn remove(root: &Root, path: &Path) -> Result<(), ConfigureError> {
-    let path = root.at(path);
-    remove_at(&path).map_err(|source| ConfigureError::File { action: "remove", path, source })
+    below(root)?.remove(path).map_err(failed("remove", path))
 }
 
-fn remove_at(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+fn read_below(files: &Files, path: &Path) -> Option<Vec<u8>> {
+    files.read(path).ok().flatten()
 }
 
-/// Programs that are not root have to pass it, also where an older flotilla has made it for itself alone.
-fn make_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    if fs::metadata(path)?.permissions().mode() & 0o055 == 0o055 {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(0o755))
+fn below(root: &Root) -> Result<Files, ConfigureError> {
+    let top = root.at("/".as_ref());
+    Files::below(&top).map_err(failed("open", &top))
 }
 
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".unfinished-");
-    name.push(path.file_name().unwrap_or_default());
-    path.with_file_name(name)
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ConfigureError {
+    let path = path.to_owned();
+    move |source| ConfigureError::File { action, path, source }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use flotilla_node_api::{Link, NodeFile};
@@ -65,7 +66,8 @@ fn a_boot_writes_all_files_and_nothing_unfinished_is_left() {
     assert_eq!(node.read("etc/hosts").unwrap(), "127.0.0.1 localhost\n");
     assert_eq!(node.read("etc/cni/net.d/10-flotilla.conflist").unwrap(), "{}\n");
     assert_eq!(node.read("etc/flotilla/keepalived.conf"), None);
-    for name in ["hosts", ".unfinished-hosts"] {
+    // No process has this number.
+    for name in ["hosts", ".hosts.4294967295-0.unfinished"] {
         fs::write(node.0.path().join("etc").join(name), "cut off").unwrap();
     }
     node.boot(&config());
@@ -99,6 +101,23 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
     node.boot(&config());
     assert_eq!(node.read("elsewhere").unwrap(), "kept");
     assert_eq!(node.read("etc/hosts").unwrap(), "127.0.0.1 localhost\n");
+}
+
+#[test]
+fn a_node_cannot_lead_its_boot_out_of_its_root() {
+    let node = Node(tempfile::tempdir().unwrap());
+    let host = tempfile::tempdir().unwrap();
+    let opened = fs::File::open(host.path()).unwrap();
+    let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    fs::create_dir(node.0.path().join("etc")).unwrap();
+    symlink("/proc", node.0.path().join("proc")).unwrap();
+    for target in [link.as_str(), host.path().to_str().unwrap(), "../../../../../../tmp"] {
+        let _ = fs::remove_file(node.0.path().join("etc/cni"));
+        symlink(target, node.0.path().join("etc/cni")).unwrap();
+        // It fails, or stays below the root.
+        let _ = at_boot(&node.root(), &config(), "0a-1b2c");
+        assert_eq!(fs::read_dir(host.path()).unwrap().count(), 0, "{target}");
+    }
 }
 
 #[test]

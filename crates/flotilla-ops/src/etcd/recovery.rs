@@ -24,6 +24,13 @@ pub(crate) async fn power_on(cx: &Context<'_>, cluster: &Cluster) -> Result<Vec<
     if !cluster.spec.control_planes().any(|node| machine_of(node).is_some()) {
         return Err(EtcdError::NoSurvivor { cluster: cluster.name().clone() }.into());
     }
+    for node in cluster.spec.control_planes() {
+        // It may run with others as etcd's majority: etcd recreated beside them would be a second one.
+        if let Some(Power::Unknown(why)) = machine_of(node).map(|machine| machine.state().power) {
+            let (cluster, nodes) = (cluster.name().clone(), vec![node.name.clone()]);
+            return Err(EngineError::Unknown { cluster, nodes, doing: "recover", why }.into());
+        }
+    }
     cx.fleet.ensure_network(cluster).await.map_err(EngineError::from)?;
     for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
         let machine = machine_of(&node.spec).filter(|machine| machine.state().power == Power::Off);

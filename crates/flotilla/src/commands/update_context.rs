@@ -11,7 +11,7 @@ pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
     let updated = cx.wait(update_context::run(&cx.context(), &request))?;
     cx.screen.result(&updated, || {
         let Updated { cluster, changed, kubeconfig } = &updated;
-        let path = kubeconfig.display();
+        let path = kubeconfig;
         match changed {
             Changed::Yes => format!("{cluster} is the current context of {path}"),
             Changed::No => format!("{cluster} is already the current context of {path}"),
