@@ -35,7 +35,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A program of the host that ends with us, and when we are reported to stop.
+    /// A program of the host that ends with us, and is stopped when a person presses Ctrl-C.
     fn command(&self, program: &str) -> Command {
         let command = Command::new(program).env("LC_ALL", "C").cancel(&self.cancel);
         self.env.iter().fold(command, |command, (name, value)| command.env(name, value))

@@ -17,7 +17,7 @@ use crate::part::Record;
 use crate::source::{Component, Provenance};
 use crate::{image, inventory};
 
-/// A reporter that keeps what it was reported.
+/// A reporter that keeps all events.
 pub(crate) type Events = Mutex<Vec<Event>>;
 
 /// A file of the sample that is in it twice, as one inode.

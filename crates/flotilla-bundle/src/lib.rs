@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`BundleStore`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
-//! driver and no cluster; it is reported by a file in a node's directory that a bundle is in use.
+//! driver and no cluster; a file in a node's directory says that a bundle is in use.
 
 mod archive;
 pub mod build;

@@ -133,7 +133,7 @@ pub struct Member {
     pub answers: bool,
     /// It is healthy: it answers, has a leader and has raised no alarm. Only such members count for a majority.
     pub up: bool,
-    /// It is reported of every write, but has no vote yet.
+    /// It receives every write, but has no vote yet.
     pub learner: bool,
 }
 

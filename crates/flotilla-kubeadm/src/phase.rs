@@ -30,7 +30,7 @@ const AFTER_KUBELET: &str =
 const ALL_BUT_ETCD: &str = "preflight,control-plane-prepare,kubelet-start,kubelet-wait-bootstrap,control-plane-join,wait-control-plane";
 const UP_TO_ETCD: &str = "preflight,control-plane-prepare,check-etcd,kubelet-start,etcd-join";
 
-/// Writes what kubeadm is reported, with the patches in the directory beside it.
+/// Writes kubeadm's configuration, with the patches in the directory beside it.
 pub(crate) async fn put_configuration(
     machine: &dyn Machine,
     path: &str,

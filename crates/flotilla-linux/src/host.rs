@@ -256,7 +256,7 @@ impl Command {
         let consumed = consume(&mut stdout);
         let consumed = consumed.and_then(|value| io::copy(&mut stdout, &mut io::sink()).map(|_| value));
         let ended = stdout.ended;
-        // Closes our end: a program that still writes is reported so by SIGPIPE instead of waiting for ever.
+        // Closes our end: a program that still writes gets SIGPIPE instead of waiting for ever.
         drop(stdout);
         let stderr = joined(stderr_reader);
         let status = running.wait()?;

@@ -285,7 +285,7 @@ pub fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
 
 /// Prints who has an error, and the error with its causes, as one line.
 pub fn tell(who: &str, error: &dyn std::error::Error) {
-    // Where nobody listens, nobody is reported.
+    // Where nobody reads it, it is lost.
     drop(writeln!(io::stderr(), "{who}: {}", one_line(error)));
 }
 

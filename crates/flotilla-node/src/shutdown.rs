@@ -2,8 +2,8 @@
 //!
 //! Keepalived gives up the API's address while the API server still answers, so that its clients find the next one. The
 //! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
-//! processes answer to it. Pods are reported by SIGTERM, all at once, so that etcd closes its files and a workload
-//! says good-bye. Before they are reported or killed they are thawed: a frozen process takes no signal, and the kernel would let
+//! processes answer to it. Pods get SIGTERM, all at once, so that etcd closes its files and a workload
+//! says good-bye. Before they get a signal they are thawed: a frozen process takes no signal, and the kernel would let
 //! us wait for it for ever.
 
 use std::path::Path;

@@ -22,7 +22,7 @@ pub const STAGE_INIT: &str = "__node-init";
 /// What the binary is called in a node. That is also how its stages are shown on the host.
 const PROGRAM: &str = "flotilla-init";
 
-/// What PID 1 is reported over its channel.
+/// What PID 1 receives over its channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
     pub machine: machine::Spec,

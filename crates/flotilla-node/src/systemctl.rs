@@ -36,7 +36,7 @@ pub fn systemctl_in(root: &Path, args: &[OsString]) -> i32 {
         if let Some(cause) = std::error::Error::source(&error) {
             line = format!("{line}: {cause}");
         }
-        // Where nobody listens, nobody is reported.
+        // Where nobody reads it, it is lost.
         drop(writeln!(err, "{line}"));
         error.exit_status()
     })

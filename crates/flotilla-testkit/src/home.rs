@@ -15,7 +15,7 @@ use crate::terminal;
 
 /// A user's home with nothing in it, and the program under test. Gone when dropped.
 ///
-/// The program sees of our environment only PATH, and is reported that HOME is this directory and `FLOTILLA_HOME` one
+/// Of our environment the program sees only PATH; HOME is this directory and `FLOTILLA_HOME` one
 /// below it. All three can be set otherwise.
 #[derive(Debug)]
 pub struct Home {

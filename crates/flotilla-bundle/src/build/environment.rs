@@ -35,7 +35,7 @@ const PASSED: [&str; 17] = [
 const GO_SETTINGS: [&str; 8] =
     ["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH"];
 
-/// Where `go env -w` keeps what it was reported.
+/// Where `go env -w` stores its settings.
 const GO_FILE: [&str; 2] = ["GOENV", "XDG_CONFIG_HOME"];
 
 impl BuildSource {

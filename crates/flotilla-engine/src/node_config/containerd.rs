@@ -1,4 +1,4 @@
-//! What containerd is reported beside the settings of its bundle.
+//! The settings of containerd that its bundle does not have.
 
 use std::fmt::Write;
 

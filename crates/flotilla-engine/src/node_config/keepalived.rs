@@ -1,4 +1,4 @@
-//! What keepalived is reported. All configurations of a cluster are the same but for the priority, so nothing changes on the
+//! The configuration of keepalived. All configurations of a cluster are the same but for the priority, so nothing changes on the
 //! others when one more control plane comes. Nobody takes the address from a control plane that has it and is well.
 
 use flotilla_core::cluster::{API_IS_COMING, API_PORT};

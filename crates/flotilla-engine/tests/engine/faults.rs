@@ -182,7 +182,7 @@ fn assert_steps_are_told(events: &[Event], failed: bool, what: &str) {
                 assert!(begun.contains(step), "{what}: {step} ended before it began");
                 assert!(done.insert(step), "{what}: {step} ended twice");
             }
-            // An API that cannot be asked is reported of.
+            // An API that cannot be asked is reported.
             Event::Warning { .. } => {}
             other => panic!("{what}: {other:?}"),
         }

@@ -106,7 +106,7 @@ impl Owner<'_> {
     fn is_used_by_us_alone(&self, item: &Tree) -> bool {
         let ours = self.first("contexts").filter(|context| self.is_our_context(context));
         let is_used = ours.and_then(|context| refers_to(context, "user")) == Some(self.name);
-        // All of ours is in one file. A user of that name in another one may be a user's, also without a context.
+        // All of ours is in one file. A user of that name in another one may be the person's own, also without a context.
         let is_beside = ours.is_some_and(|context| {
             self.files.iter().any(|config| {
                 let has = |list, wanted: &Tree| {

@@ -101,7 +101,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From here on we are reported of the end of our child, and a wish to end us does not end us at once: the control
+    /// From here on we notice the end of our child, and a signal to end us does not end us at once: the control
     /// groups must be removed first. That holds for our caller's death too.
     fn watch() -> io::Result<Self> {
         let caller = getppid();

@@ -167,7 +167,7 @@ fn a_frozen_machine_holds_nobody_up() {
     support::wait_until("it is frozen", || machine.group.is_frozen());
     let error = machine.command("echo in").run_within(Duration::from_secs(1)).unwrap_err();
     assert!(matches!(error, CommandError::TimedOut { .. }), "{error:?}");
-    // A user who waits is reported, by the stage itself.
+    // The stage itself tells a user who waits.
     let request = Request {
         group: machine.group_name.clone(),
         argv: vec!["true".to_owned()],

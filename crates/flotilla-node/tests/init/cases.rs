@@ -311,7 +311,7 @@ fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
         node.write(&format!("sys/fs/cgroup/{file}"), frozen);
     }
     let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
-    // It says what it finds when it is reported to end.
+    // It says what it finds when it is told to end.
     node.script(
         "pod",
         "trap 'cat $ROOT/sys/fs/cgroup/*/*/*/freezer.state $ROOT/sys/fs/cgroup/*/cgroup.freeze > $ROOT/seen; exit' TERM

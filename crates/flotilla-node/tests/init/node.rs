@@ -20,7 +20,7 @@ const KUBELET: &str = "trap 'echo kubelet ends >> $ROOT/events; exit 0' TERM
 sleep 60 & echo \"kubelet up $*\" >> $ROOT/events
 wait";
 
-/// A keepalived that gives up the address as soon as it is reported to end, and ends much later.
+/// A keepalived that gives up the address as soon as it is told to end, and ends much later.
 const KEEPALIVED: &str = "trap 'echo address given up >> $ROOT/events' TERM
 sleep 60 & echo \"keepalived up $*\" >> $ROOT/events
 wait; sleep 0.5; echo keepalived ends >> $ROOT/events";

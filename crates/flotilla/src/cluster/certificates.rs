@@ -1,4 +1,4 @@
-//! What people are reported of certificates: when they expire, and what to do about it.
+//! What `doctor` and `status` say of certificates: when they expire, and what to do about it.
 
 use flotilla_core::explain::profile_flag;
 use flotilla_core::{Certificate, Certificates, Finding, Machine, Severity};
