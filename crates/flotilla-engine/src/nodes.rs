@@ -87,7 +87,8 @@ impl<'a> Nodes<'a> {
     }
 
     /// Whether [`Self::configure`] would find nothing to change in a node. One that cannot be asked is not configured, but one
-    /// that another version of flotilla has booted does not count: nothing can be changed in it.
+    /// that another version of flotilla has booted counts only where others are to boot: nothing can be changed in it, but
+    /// that it does not learn of them has to be said.
     pub async fn are_configured(
         &self,
         cluster: &Cluster,
@@ -97,11 +98,13 @@ impl<'a> Nodes<'a> {
         for (machine, config) in self.configs(cluster, machines).await? {
             calls.push(Box::pin(async move { node::differences(machine.as_ref(), &config).await }));
         }
+        let runs = |node: Node| machines.get(&node.spec.name).is_some_and(|it| it.state().power == Power::On);
+        let all_run = cluster.nodes().all(runs);
         let mut answers = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
         while let Some(differs) = answers.next().await {
             match differs {
                 Ok(differs) if differs.is_empty() => {}
-                Err(GuestError::OtherVersion { .. }) => {}
+                Err(GuestError::OtherVersion { .. }) if all_run => {}
                 _ => return Ok(false),
             }
         }

@@ -11,6 +11,7 @@ pub mod bring_up;
 pub mod bundles;
 pub mod change;
 pub mod context;
+pub mod cp;
 pub mod delete;
 mod error;
 pub mod etcd;

@@ -1,11 +1,11 @@
-//! What commands about clusters share: the engine, wired to the real world.
+//! What commands about clusters share: the use cases' context, a runtime, signals.
 
 pub(crate) mod certificates;
 mod kubeconfig;
 
 use std::future::Future;
 
-use flotilla_core::{Cancel, Cluster};
+use flotilla_core::Cancel;
 use flotilla_engine::EngineError;
 use flotilla_engine::converge::Engine;
 use flotilla_engine::store::ClusterStore;
@@ -18,7 +18,6 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::wiring::Wiring;
 
-pub(crate) use flotilla_ops::lookup::node as node_of;
 pub(crate) use kubeconfig::PersonalKubeconfig;
 
 /// A command's surroundings.
@@ -62,10 +61,6 @@ impl<'a> Cx<'a> {
         self.runtime.block_on(work)
     }
 
-    pub(crate) fn require_root(&self) -> Result<(), OpError> {
-        self.wait(self.context().require_root())
-    }
-
     /// From here on Ctrl-C ends what runs, in an orderly way.
     pub(crate) fn handle_signals(&self) -> Result<(), OpError> {
         if !self.wiring.cancels_on_signals {
@@ -73,11 +68,5 @@ impl<'a> Cx<'a> {
         }
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
             .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
-    }
-
-    /// The cluster, which must be there.
-    pub(crate) fn cluster(&self) -> Result<Cluster, OpError> {
-        self.require_root()?;
-        Ok(self.store.get(&self.name)?)
     }
 }

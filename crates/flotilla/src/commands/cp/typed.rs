@@ -1,36 +1,28 @@
 //! A path as it is typed: `m02:/etc/hosts`, `./file`.
 
-/// Where something is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Typed {
-    Host(String),
-    /// None: in the primary node.
-    Node(Option<String>, String),
-}
+use flotilla_ops::cp::Place;
 
-impl Typed {
-    /// `-`: standard input or output.
-    pub(super) fn is_stream(&self) -> bool {
-        matches!(self, Self::Host(path) if path == "-")
-    }
+/// `-`: standard input or output.
+pub(super) fn is_stream(place: &Place) -> bool {
+    matches!(place, Place::Host(path) if path == "-")
 }
 
 /// Source and target. If neither says that it is in a node, the target is, as minikube has it.
 ///
 /// `name` is a node that was named before them: a path that begins with `:` is there. Without it, in the primary one.
-pub(super) fn ends(name: Option<&str>, source: &str, target: &str) -> [Typed; 2] {
+pub(super) fn ends(name: Option<&str>, source: &str, target: &str) -> [Place; 2] {
     let read = |text: &str| match text.split_once(':') {
-        Some(("", path)) => Typed::Node(name.map(str::to_owned), path.to_owned()),
+        Some(("", path)) => Place::Node(name.map(str::to_owned), path.to_owned()),
         // As scp has it: `./a:b` is a file of the host's.
-        Some((node, path)) if !node.contains('/') => Typed::Node(Some(node.to_owned()), path.to_owned()),
-        _ => Typed::Host(text.to_owned()),
+        Some((node, path)) if !node.contains('/') => Place::Node(Some(node.to_owned()), path.to_owned()),
+        _ => Place::Host(text.to_owned()),
     };
     let (source, target) = (read(source), read(target));
-    let is_there = |end: &Typed| matches!(end, Typed::Node(node, _) if node.as_deref() == name);
-    let only_target = matches!(source, Typed::Host(_)) || name.is_some() && !is_there(&source);
+    let is_there = |end: &Place| matches!(end, Place::Node(node, _) if node.as_deref() == name);
+    let only_target = matches!(source, Place::Host(_)) || name.is_some() && !is_there(&source);
     match target {
-        Typed::Host(path) if only_target && path != "-" => {
-            [source, Typed::Node(name.map(str::to_owned), path)]
+        Place::Host(path) if only_target && path != "-" => {
+            [source, Place::Node(name.map(str::to_owned), path)]
         }
         target => [source, target],
     }
@@ -43,8 +35,8 @@ mod tests {
     fn told(name: Option<&str>, source: &str, target: &str) -> String {
         ends(name, source, target)
             .map(|end| match end {
-                Typed::Host(path) => path,
-                Typed::Node(node, path) => format!("<{}>{path}", node.unwrap_or_default()),
+                Place::Host(path) => path,
+                Place::Node(node, path) => format!("<{}>{path}", node.unwrap_or_default()),
             })
             .join(" -> ")
     }
@@ -61,11 +53,11 @@ mod tests {
     #[test]
     fn a_dash_is_standard_input_or_output() {
         let [source, target] = ends(None, "m02:/a", "-");
-        assert!(!source.is_stream() && target.is_stream());
+        assert!(!is_stream(&source) && is_stream(&target));
         let [source, target] = ends(None, "-", "m02:/a");
-        assert!(source.is_stream() && !target.is_stream());
+        assert!(is_stream(&source) && !is_stream(&target));
         assert_eq!(told(None, "-", "/a"), "- -> <>/a");
-        assert!(!ends(None, "./-", "m02:/a")[0].is_stream(), "a file of that name");
+        assert!(!is_stream(&ends(None, "./-", "m02:/a")[0]), "a file of that name");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{Cmd, DriverError, GuestError, Machine};
+use flotilla_core::{Cmd, DriverError, GuestError, Machine, Writer};
 use flotilla_engine::EngineError;
 
 use super::end::{Entry, Kind};
@@ -85,8 +85,8 @@ impl NodePath {
         self.machine.guest().copy_in(Box::new(file), &self.path, mode).await.map_err(driver)
     }
 
-    pub(super) async fn read_into(&self, file: File) -> Result<(), EngineError> {
-        self.machine.guest().copy_out(&self.path, Box::new(file)).await.map(drop).map_err(driver)
+    pub(super) async fn read_into(&self, to: Writer) -> Result<(), EngineError> {
+        self.machine.guest().copy_out(&self.path, to).await.map(drop).map_err(driver)
     }
 
     async fn in_pairs(

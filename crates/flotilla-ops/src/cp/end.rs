@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
-use flotilla_ops::OpError;
 
+use super::Place;
 use super::host;
 use super::node_path::NodePath;
-use super::typed::Typed;
-use crate::cluster::{Cx, node_of};
+use crate::{Context, OpError, lookup};
 
+/// Linux's number for "No such file or directory", whose text people know.
+const NO_ENTRY: i32 = 2;
 /// Whose home paths in nodes begin at, as `ssh` does.
 const HOME: &str = "/root";
 
@@ -47,12 +48,12 @@ pub(super) enum End {
 
 impl End {
     /// A node must run for it.
-    pub(super) fn open(cx: &Cx, cluster: &Cluster, typed: &Typed) -> Result<Self, OpError> {
-        match typed {
-            Typed::Host(path) => Ok(Self::Host(PathBuf::from(path))),
-            Typed::Node(node, path) => {
-                let name = node_of(cluster, node.as_deref())?.spec.name;
-                let machine = cx.wait(cx.engine().machine(&cx.name, &name))?;
+    pub(super) async fn open(cx: &Context<'_>, cluster: &Cluster, place: &Place) -> Result<Self, OpError> {
+        match place {
+            Place::Host(path) => Ok(Self::Host(PathBuf::from(path))),
+            Place::Node(node, path) => {
+                let name = lookup::node(cluster, node.as_deref())?.spec.name;
+                let machine = cx.engine().machine(cluster.name(), &name).await?;
                 let path = if path.starts_with('/') { path.clone() } else { format!("{HOME}/{path}") };
                 Ok(Self::Node(NodePath { machine, path }))
             }
@@ -62,7 +63,7 @@ impl End {
     /// What is there, behind links.
     pub(super) async fn look(&self) -> Result<Kind, EngineError> {
         let kind = self.find().await?;
-        kind.ok_or_else(|| self.failed("read", rustix::io::Errno::NOENT.into()))
+        kind.ok_or_else(|| self.failed("read", io::Error::from_raw_os_error(NO_ENTRY)))
     }
 
     /// What is there, behind links; none if there is nothing.
@@ -104,9 +105,9 @@ impl End {
     }
 
     /// The end with that name in it, if it is a directory or is written like one.
-    pub(super) fn inside_if_folder(self, cx: &Cx, name: Option<&str>) -> Result<Self, EngineError> {
+    pub(super) async fn inside_if_folder(self, name: Option<&str>) -> Result<Self, EngineError> {
         let is_folder =
-            self.to_string().ends_with('/') || matches!(cx.wait(self.find())?, Some(Kind::Folder { .. }));
+            self.to_string().ends_with('/') || matches!(self.find().await?, Some(Kind::Folder { .. }));
         Ok(match name.filter(|_| is_folder) {
             Some(name) => self.join(name),
             None => self,
