@@ -99,7 +99,7 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     open files: up to 1048576 per process
     out of memory: system containers are killed last
     SELinux: not enforcing
-    processors: 2
+    CPUs: 2
     memory: 23 GB available of 24 GB
     disk: 70 GB free for /root/.flotilla
     forwarding: on
