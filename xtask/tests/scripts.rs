@@ -1,10 +1,11 @@
 //! The scripts that the README names, with stand-ins for the programs that they call.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flotilla_testkit::{Home, Seen, write_program};
 use tempfile::TempDir;
 
 /// What the scripts may use of this machine.
@@ -13,7 +14,7 @@ const REAL: [&str; 14] = [
     "tr",
 ];
 /// Programs that only note that they were called.
-const NOTED: [&str; 3] = ["chown", "shellcheck", "timeout"];
+const NOTED: [&str; 2] = ["chown", "install"];
 
 /// A machine on which every program is known.
 struct Machine {
@@ -23,7 +24,7 @@ struct Machine {
 impl Machine {
     /// A user who is not root, on Debian, with all packages and good compilers.
     fn new() -> Self {
-        let machine = Self { dir: tempfile::tempdir().expect("a folder") };
+        let machine = Self { dir: tempfile::tempdir().expect("a directory") };
         for folder in ["bin", "target"] {
             fs::create_dir(machine.path(folder)).expect("a file of the machine");
         }
@@ -36,15 +37,19 @@ impl Machine {
             machine.program(name, "");
         }
         machine.program("id", "echo 1000");
-        machine.program("sleep", "exit 1");
+        // The loop that keeps the password valid ends at once.
+        machine.program("sleep", "[ \"$1\" != 30 ]");
         machine.program("apt-get", "");
         machine.program("dpkg-query", "echo install ok installed");
         machine
             .program("rustc", "case $1 in -vV) echo 'host: my-machine';; *) echo 'rustc 1.95.0 (x)';; esac");
         machine.program("go", "echo go1.26.8");
-        let binary = machine.path("target/my-machine/release/flotilla");
-        fs::create_dir_all(binary.parent().expect("a folder")).expect("a file of the machine");
-        machine.write(&binary, "echo \"flotilla $*\" >> \"$LOG\"");
+        for binary in ["release/flotilla", "debug/gate"] {
+            let path = machine.path("target/my-machine").join(binary);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a file of the machine");
+            let name = path.file_name().expect("a name").display();
+            machine.write(&path, &format!("echo \"{name} $*\" >> \"$LOG\""));
+        }
         let metadata = format!(r#"{{"target_directory":"{}"}}"#, machine.path("target").display());
         machine.program("cargo", &format!("case $1 in metadata) echo '{metadata}';; esac"));
         // Runs what it is asked to, behind its own options.
@@ -67,9 +72,7 @@ impl Machine {
     }
 
     fn write(&self, path: &Path, script: &str) {
-        fs::write(path, format!("#!{}/bash\n{script}\n", self.path("bin").display()))
-            .expect("a file of the machine");
-        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("a file of the machine");
+        write_program(path, &format!("#!{}/bash\n{script}\n", self.path("bin").display()));
     }
 
     fn remove(&self, name: &str) {
@@ -91,6 +94,15 @@ impl Machine {
             .env(log.0, log.1)
             .output()
             .expect("bash runs")
+    }
+
+    /// Runs a script on a terminal on which this is typed.
+    fn answer(&self, script: &str, typed: &str) -> Seen {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(script);
+        Home::new(self.path("bin/bash").to_str().expect("a path in UTF-8"))
+            .with_env("PATH", self.path("bin"))
+            .with_env("LOG", self.path("log"))
+            .answer_on_terminal(typed, [script.to_str().expect("a path in UTF-8")])
     }
 
     /// The programs that were called, one a line.
@@ -122,6 +134,22 @@ fn try_asks_for_the_password_first_and_runs_the_cluster_by_one_sudo() {
     let log = machine.log();
     let with_settings = log.iter().filter(|line| line.starts_with("sudo --preserve-env=")).count();
     assert_eq!(with_settings, 1, "{log:#?}");
+}
+
+#[test]
+fn try_offers_to_install_flotilla_on_a_terminal_only() {
+    let installs = |machine: &Machine| machine.log().iter().any(|line| line.starts_with("install "));
+    for (typed, expected) in [("y\n", true), ("n\n", false), ("\n", false)] {
+        let machine = Machine::new();
+        let seen = machine.answer("try", typed);
+        assert_eq!(seen.status(), 0, "{seen}");
+        let asked = "Install flotilla as /usr/local/bin/flotilla? [y/N]";
+        assert!(seen.screen.join("\n").contains(asked), "{seen}");
+        assert_eq!(installs(&machine), expected, "{:#?}", machine.log());
+    }
+    let machine = Machine::new();
+    assert!(machine.run("try", &[]).status.success());
+    assert!(!installs(&machine), "nobody can be asked");
 }
 
 #[test]
@@ -170,12 +198,25 @@ fn missing_packages_are_installed() {
     let machine = Machine::new();
     machine
         .program("dpkg-query", "case \"$*\" in *shellcheck*) exit 1;; *) echo install ok installed;; esac");
-    let output = machine.run("install-deps", &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(stderr(&output), "installing shellcheck\n");
-    assert!(
-        machine.log().iter().any(|line| line.starts_with("apt-get install") && line.ends_with(" shellcheck"))
-    );
+    for needed in [&[] as &[&str], &["run"]] {
+        let output = machine.run("install-deps", needed);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "", "who tries Flotilla needs no package of its tests");
+    }
+    for needed in ["develop", "full"] {
+        let output = machine.run("install-deps", &[needed]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "installing shellcheck\n");
+    }
+    let installed = |line: &&String| line.starts_with("apt-get install") && line.ends_with(" shellcheck");
+    assert_eq!(machine.log().iter().filter(installed).count(), 2);
+}
+
+#[test]
+fn a_mistyped_set_of_packages_is_a_usage_error() {
+    let output = Machine::new().run("install-deps", &["all"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("scripts/install-deps [run] "), "{}", stderr(&output));
 }
 
 #[test]
@@ -201,6 +242,20 @@ fn old_and_missing_compilers_are_told_with_their_versions() {
 }
 
 #[test]
+fn missing_tools_of_rust_are_told_to_whoever_develops() {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        let machine = Machine::new();
+        machine.program("cargo", &format!("case $1 in {tool}) exit 101;; esac"));
+        let output = machine.run("install-deps", &["develop"]);
+        assert_eq!(output.status.code(), Some(1), "{tool}");
+        let told = format!("there is no cargo {tool}: install it with `rustup component add {component}`\n");
+        assert_eq!(stderr(&output), told);
+        // Who only tries Flotilla does not need it.
+        assert!(machine.run("install-deps", &[]).status.success());
+    }
+}
+
+#[test]
 fn a_distribution_without_apt_is_told_what_that_means() {
     let machine = Machine::new();
     machine.remove("apt-get");
@@ -212,45 +267,41 @@ fn a_distribution_without_apt_is_told_what_that_means() {
     assert!(machine.run("install-deps", &["develop"]).status.success());
 }
 
-/// A `timeout` that limits nothing.
-const TIMEOUT: &str = "while [ \"${1#--}\" != \"$1\" ]; do shift; done; shift; exec \"$@\"";
-
 #[test]
 fn fast_tests_need_neither_root_nor_sudo() {
     let machine = Machine::new();
     machine.remove("sudo");
-    machine.program("timeout", TIMEOUT);
     let output = machine.run("test", &["fast"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    machine.place("cargo test --locked --workspace");
-    machine.place("shellcheck");
+    assert!(machine.place("cargo build --quiet --locked --package gate") < machine.place("gate fast"));
 }
 
 #[test]
-fn all_tests_are_compiled_by_the_person_and_run_by_root() {
+fn all_tests_are_compiled_by_the_person_who_gets_the_files_back() {
     let machine = Machine::new();
-    let metadata = format!(r#"{{"target_directory":"{}"}}"#, machine.path("target").display());
-    machine.program(
-        "cargo",
-        &format!(
-            "case $1 in metadata) echo '{metadata}';; \
-             test) echo \"runner ${{CARGO_TARGET_MY_MACHINE_RUNNER##*/}}\" >> \"$LOG\";; esac"
-        ),
-    );
-    let debug = machine.path("target/my-machine/debug");
-    fs::create_dir_all(&debug).unwrap();
-    machine.write(&debug.join("flotilla"), "echo \"flotilla $*\" >> \"$LOG\"");
-    machine.program("timeout", TIMEOUT);
     let output = machine.run("test", &["full"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(machine.place("sudo -v") < machine.place("cargo fmt"));
+    assert!(machine.place("sudo -v") < machine.place("cargo build"));
+    assert!(machine.place("gate full") < machine.place("chown --recursive"));
     let log = machine.log();
-    let tests = log.iter().filter(|line| line.starts_with("cargo test")).count();
-    assert_eq!(log.iter().filter(|line| *line == "runner as-root").count(), tests, "{log:#?}");
-    assert!(tests >= 3, "{log:#?}");
-    assert!(!log.iter().any(|line| line.starts_with("sudo") && line.contains(" cargo")), "{log:#?}");
-    // The second bundle is compiled with what the first one has cached, and leaves nothing of it.
-    let first = machine.place("flotilla bundle build --source build --keep-cache");
-    assert!(first < machine.place("flotilla bundle build --source build --kubernetes-version v1.36.4"));
-    machine.place("chown --recursive");
+    assert!(!log.iter().any(|line| line.starts_with("sudo") && line.contains("gate")), "{log:#?}");
+}
+
+#[test]
+fn a_registry_that_does_not_answer_is_named_after_three_tries() {
+    let machine = Machine::new();
+    machine.program("cargo", "[ \"$1\" != fetch ] || exit 101");
+    let output = machine.run("test", &["fast"]);
+    assert_eq!(output.status.code(), Some(1));
+    let last = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(last, "ENVIRONMENT cargo fetch: registry did not answer (3 tries)\n");
+    assert_eq!(machine.log().iter().filter(|line| line.starts_with("cargo fetch")).count(), 3);
+}
+
+#[test]
+fn the_exit_status_of_the_tests_is_that_of_the_script() {
+    let machine = Machine::new();
+    machine.write(&machine.path("target/my-machine/debug/gate"), "exit 1");
+    assert_eq!(machine.run("test", &["fast"]).status.code(), Some(1));
+    assert_eq!(machine.run("test", &["quick"]).status.code(), Some(2));
 }

@@ -95,7 +95,7 @@ impl BuildSource {
         self.gcc_version.get_or_init(ask).as_deref()
     }
 
-    /// Where gcc has a file that it links; none if it has no such file.
+    /// Where gcc has a file that it links; none if it lacks that file.
     fn linked_file(&self, name: &str) -> Option<PathBuf> {
         // An unknown file is printed as it was asked for, a known one with its path.
         let path = first_line(self.compiler("gcc").arg(format!("-print-file-name={name}")));

@@ -6,10 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use flotilla_core::Cancel;
+use flotilla_core::SNAPSHOTS_IMAGE;
 use flotilla_core::Unit;
 use flotilla_core::event::{Outcome, Reporter, Step};
 use flotilla_files::{FileLock, Holder};
-use flotilla_linux::disk;
+use flotilla_linux::{disk, erofs};
 use serde::Serialize;
 
 use crate::durable;
@@ -21,6 +22,7 @@ use crate::recipe;
 
 mod hold;
 mod put;
+mod snapshots;
 
 pub use hold::Hold;
 
@@ -40,7 +42,19 @@ pub struct Bundle {
     pub manifest: Manifest,
 }
 
-/// What is on the bundle store.
+impl Bundle {
+    /// Bytes on disk: its files, and what is made from them on this host.
+    pub fn on_disk(&self) -> u64 {
+        self.manifest.sizes.on_disk + self.image_bytes()
+    }
+
+    /// Of the image of its snapshots.
+    pub fn image_bytes(&self) -> u64 {
+        disk::allocated_bytes(&self.path.join(SNAPSHOTS_IMAGE)).unwrap_or_default()
+    }
+}
+
+/// The bundles in the bundle store.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub bundles: Vec<Bundle>,
@@ -54,7 +68,7 @@ pub(crate) const UNFINISHED: &str = ".unfinished-";
 const SHORTEST_DIGEST: usize = 4;
 
 impl BundleStore {
-    /// Opens the bundle store of a state directory. Nothing is made until something is put on it.
+    /// Opens the bundle store of a state directory. Creates nothing until a bundle is added.
     pub fn open(home: PathBuf, cancel: Cancel) -> Result<Self> {
         Ok(Self { home, lock: Lock::parse(&recipe::lock_text())?, cancel })
     }
@@ -166,13 +180,19 @@ impl BundleStore {
         }
     }
 
-    /// The nodes made from a bundle. Each keeps its digest in `clusters/NAME/nodes/NODE/bundle`.
+    /// The nodes that need a bundle: for their root (`clusters/NAME/nodes/NODE/bundle` has its digest), or for their images
+    /// (`image-store`).
     fn users(&self, digest: &str) -> Result<Vec<String>> {
         let mut users = Vec::new();
         for cluster in directories(&self.home.join("clusters"))? {
-            for node in directories(&cluster.join("nodes"))? {
-                let used = fs::read_to_string(node.join("bundle")).unwrap_or_default();
-                if used.trim() == digest {
+            let mut nodes = directories(&cluster.join("nodes"))?;
+            // What a killed removal has left of a node needs nothing any more.
+            nodes.retain(|node| !file_name(node).starts_with('.'));
+            for node in nodes {
+                let needs = |file: &str| {
+                    fs::read_to_string(node.join(file)).is_ok_and(|needed| needed.trim() == digest)
+                };
+                if needs("bundle") || needs("image-store") {
                     users.push(format!("node {} of cluster {}", file_name(&node), file_name(&cluster)));
                 }
             }
@@ -201,7 +221,7 @@ impl BundleStore {
         }
     }
 
-    /// Waits until no other flotilla changes the bundle store. Says for whom.
+    /// Waits until no other flotilla changes the bundle store, and reports which process it waits for.
     pub(crate) fn acquire(&self, what: &str, reporter: &dyn Reporter) -> Result<FileLock> {
         let directory = self.bundles();
         DirBuilder::new().recursive(true).mode(0o700).create(&directory).at("make", &directory)?;
@@ -267,8 +287,17 @@ pub(crate) fn findings(bundle: &Path, manifest: &Manifest, seen: impl FnMut(u64)
         findings.push(format!("{}: the digest does not match the listed files", manifest::FILE));
     }
     let mut files = inventory::compare(bundle, &manifest.files, seen)?;
-    files.retain(|finding| !finding.starts_with(&format!("{}: not part", manifest::FILE)));
+    let own = [
+        manifest::FILE.to_owned(),
+        SNAPSHOTS_IMAGE.to_owned(),
+        format!("{SNAPSHOTS_IMAGE}{}", erofs::UNFINISHED),
+    ];
+    files.retain(|finding| !own.iter().any(|own| finding.starts_with(&format!("{own}: not part"))));
     findings.extend(files);
+    // Made from damaged files it would be like them.
+    if findings.is_empty() {
+        findings.extend(snapshots::finding(bundle, &manifest.digest)?);
+    }
     Ok(findings)
 }
 

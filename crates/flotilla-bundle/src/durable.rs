@@ -39,7 +39,7 @@ fn leftovers(directory: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Removes a file or a directory with all that is in it. Gives its bytes: none if nothing is there.
+/// Removes a file or a directory with all that is in it. Gives its bytes: none if it does not exist.
 pub(crate) fn remove(path: &Path) -> Result<u64> {
     let bytes = disk::allocated_bytes(path).unwrap_or_default();
     let removed =

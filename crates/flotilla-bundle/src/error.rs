@@ -158,9 +158,15 @@ impl Explain for BundleError {
 
     fn hints(&self) -> Vec<String> {
         match self.root() {
-            Self::NotRoot => vec![run_as_root("flotilla bundle …")],
+            Self::Lock(LockError::UnknownVersion { .. }) => {
+                vec![
+                    "build another version from its source: `flotilla bundle build --kubernetes-source PATH`"
+                        .into(),
+                ]
+            }
+            Self::NotRoot => vec![run_as_root()],
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                vec![run_as_root("flotilla bundle …")]
+                vec![run_as_root()]
             }
             Self::NotWritable { .. } => vec!["set FLOTILLA_HOME to a writable directory".into()],
             Self::DiskSpace { .. } => {

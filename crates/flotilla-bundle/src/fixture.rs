@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use flotilla_core::Cancel;
-use flotilla_core::Event;
+use flotilla_core::{Event, SNAPSHOTS};
 use flotilla_linux::host::Command;
-use tempfile::TempDir;
+pub(crate) use flotilla_testkit::directory;
 
 use crate::bundle_store::{Bundle, BundleStore, UNFINISHED};
 use crate::manifest::{self, Manifest, Sizes};
@@ -25,15 +25,6 @@ pub(crate) const SHARED: [&str; 2] = ["rootfs/usr/bin/kubelet", "store/snapshots
 /// A file of the sample that varies from build to build.
 pub(crate) const DATABASE: &str = "store/io.containerd.metadata.v1.bolt/meta.db";
 
-/// A directory of the test's own. In memory where the host has a place for that: nobody has to wait for a disk there.
-pub(crate) fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let temporary = std::env::temp_dir();
-    let place =
-        if memory.is_dir() && flotilla_linux::disk::is_writable(memory) { memory } else { &temporary };
-    tempfile::Builder::new().prefix("flotilla-bundle-test-").tempdir_in(place).unwrap()
-}
-
 /// Whether we are root. Says that the test is skipped if not.
 pub(crate) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
@@ -47,12 +38,22 @@ pub(crate) fn bundle_store(home: &Path) -> BundleStore {
     BundleStore::open(home.to_owned(), Cancel::new()).unwrap()
 }
 
-/// Puts a small bundle on the bundle store. Another `content` makes another digest.
+/// Adds a small bundle to the bundle store. Another `content` makes another digest.
 pub(crate) fn put_bundle(bundle_store: &BundleStore, kubernetes: &str, content: &str) -> Bundle {
     let _lock = bundle_store.acquire("test", &Events::default()).unwrap();
     let work = bundle_store.bundles().join(format!("{UNFINISHED}sample"));
     write_sample(&work, content);
-    bundle_store.put_on_shelf(&work, manifest_of(&work, kubernetes)).unwrap()
+    bundle_store.add(&work, manifest_of(&work, kubernetes)).unwrap()
+}
+
+/// The same, with a container image already unpacked in containerd's directory.
+pub(crate) fn put_bundle_with_images(bundle_store: &BundleStore, kubernetes: &str) -> Bundle {
+    let _lock = bundle_store.acquire("test", &Events::default()).unwrap();
+    let work = bundle_store.bundles().join(format!("{UNFINISHED}sample"));
+    write_sample(&work, "kubelet");
+    fs::create_dir_all(work.join(SNAPSHOTS).join("1/fs")).unwrap();
+    fs::write(work.join(SNAPSHOTS).join("1/fs/pause"), "pause").unwrap();
+    bundle_store.add(&work, manifest_of(&work, kubernetes)).unwrap()
 }
 
 fn write_sample(root: &Path, content: &str) {

@@ -15,7 +15,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+/// The digest of these bytes.
+pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

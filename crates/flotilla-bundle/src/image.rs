@@ -12,8 +12,12 @@ use crate::elf;
 use crate::error::{At, BundleError, Result};
 use crate::hash;
 use crate::part::Parts;
+use crate::recipe;
 use crate::rootfs::IPTABLES;
 use crate::tree::Tree;
+
+/// A file of `bundle/rootfs` that images have, too.
+const PROTOCOLS: &str = "etc/protocols";
 
 /// An image in the making: a name as kubeadm prints it, one layer, and how it is run.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub(crate) struct Image {
 /// The names of all images that this kubeadm will ask for, sorted.
 pub(crate) fn names_wanted(parts: &Parts, version: &str, cancel: &Cancel) -> Result<Vec<String>> {
     let kubeadm = parts.get("kubernetes").path("kubeadm");
-    // With the version given it asks nobody on the internet for the newest one.
+    // With the version given it does not ask the internet for the newest one.
     let list = Command::new(kubeadm)
         .args(["config", "images", "list", "--kubernetes-version", version])
         .current_dir("/")
@@ -136,7 +140,7 @@ impl Image {
     }
 }
 
-/// What programs expect of any root: a place for temporary files, and whom to trust.
+/// What programs expect of any root: a place for temporary files, and trusted certificates.
 fn base(layer: &mut Tree, parts: &Parts) {
     layer.dir("/tmp", 0o1777);
     layer.dir("/var/run", 0o755);
@@ -169,6 +173,11 @@ fn packet_filter(layer: &mut Tree, parts: &Parts) -> Result<()> {
     for name in IPTABLES {
         layer.link(format!("/usr/sbin/{name}"), "xtables-nft-multi");
     }
+    // Without the names of protocols nft prints their numbers. kube-proxy then does not recognize its own services in nft's
+    // output, and removes them at every full sync: once an hour, and when a node's zone changes.
+    let protocols = recipe::rootfs().into_iter().find(|file| file.name == PROTOCOLS);
+    let protocols = protocols.expect("bundle/rootfs has etc/protocols");
+    layer.text(protocols.name, protocols.bytes);
     for name in ["lib", "lib64", "sbin"] {
         layer.link(name, format!("usr/{name}"));
     }
@@ -206,6 +215,13 @@ pub fn architecture() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_protocols_are_there_for_the_packet_filter() {
+        let protocols = recipe::rootfs().into_iter().find(|file| file.name == PROTOCOLS).unwrap();
+        let text = String::from_utf8(protocols.bytes).unwrap();
+        assert!(["tcp\t6\t", "udp\t17\t", "sctp\t132\t"].iter().all(|line| text.contains(line)), "{text}");
+    }
 
     #[test]
     fn the_repository_is_the_last_part_of_the_name() {

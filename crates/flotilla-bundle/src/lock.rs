@@ -116,7 +116,7 @@ impl DebPins {
 }
 
 impl Userland {
-    /// The pins that apply on a platform; none where nobody has locked it.
+    /// The pins that apply on a platform; none if it is not in the lock file.
     pub fn pins_for(&self, platform: &Platform) -> Option<&[DebPin]> {
         let set = self.pins.iter().find(|set| set.platform() == *platform)?;
         Some(&set.packages)
@@ -138,8 +138,16 @@ pub enum LockError {
     Syntax(#[source] Box<toml::de::Error>),
     #[error("the lock file lists {what} but has no pin for it")]
     Unpinned { what: String },
-    #[error("cannot build a bundle for Kubernetes {version}: the lock file has {known}")]
-    UnknownVersion { version: String, known: String },
+    #[error("Kubernetes {version} is not available: choose {}", alternatives(.known))]
+    UnknownVersion { version: String, known: Vec<String> },
+}
+
+/// `a, b or c`.
+fn alternatives(known: &[String]) -> String {
+    match known {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => known.join(", "),
+    }
 }
 
 impl Lock {
@@ -163,7 +171,7 @@ impl Lock {
     }
 
     fn unknown(&self, version: &str) -> LockError {
-        let known = self.release.keys().rev().cloned().collect::<Vec<_>>().join(", ");
+        let known = self.release.keys().rev().cloned().collect::<Vec<_>>();
         LockError::UnknownVersion { version: version.to_owned(), known }
     }
 
@@ -278,7 +286,13 @@ mod tests {
         let error = parse_changed(|lock| drop(lock.insert("default".into(), "v9.9.9".into()))).unwrap_err();
         let LockError::UnknownVersion { version, known } = &error else { panic!("{error}") };
         assert_eq!(version, "v9.9.9");
-        assert_eq!(*known, compiled_in().release.keys().rev().cloned().collect::<Vec<_>>().join(", "));
+        assert_eq!(*known, compiled_in().release.keys().rev().cloned().collect::<Vec<_>>());
+        let error = LockError::UnknownVersion {
+            version: "v1.2.3".into(),
+            known: ["v1.37.1", "v1.36.4", "v1.35.8"].map(String::from).to_vec(),
+        };
+        let text = "Kubernetes v1.2.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

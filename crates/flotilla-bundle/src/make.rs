@@ -59,7 +59,7 @@ const ASSEMBLY: [(&str, &str, u64); 3] = [
     ("manifest", "checksums of every file", 3),
 ];
 /// What parts and bundle take while they are made, and what Go's caches take beside.
-const SPACE_FOR_BUNDLE: u64 = 2_000_000_000;
+const SPACE_FOR_BUNDLE: u64 = 2_500_000_000;
 const SPACE_FOR_KUBERNETES: u64 = 5_400_000_000;
 const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
@@ -269,7 +269,7 @@ impl BundleStore {
             files,
         };
         manifest.digest = manifest.computed_digest();
-        let bundle = self.put_on_shelf(work.path(), manifest)?;
+        let bundle = self.add(work.path(), manifest)?;
         step.done(Outcome::Done);
         Ok(bundle)
     }

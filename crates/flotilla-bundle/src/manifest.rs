@@ -28,7 +28,7 @@ pub struct Manifest {
     /// Of the part of the lock file it was made from: tells whether another build would be the same.
     pub recipe: String,
     pub created: String,
-    /// Whether it came out of an archive: then nobody here knows what it was made from. Noted by this machine, never
+    /// Whether it came out of an archive: then what it was made from is not verified. Noted by this machine, never
     /// believed of an archive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
@@ -61,7 +61,7 @@ pub struct Sizes {
     pub rootfs: u64,
     /// Of all files in `store/`.
     pub store: u64,
-    /// On disk: a file that is in several places is there once.
+    /// On disk: a file that is in several places counts once.
     pub on_disk: u64,
 }
 

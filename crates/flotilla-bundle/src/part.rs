@@ -1,7 +1,7 @@
 //! Finished parts, kept in the cache: what one component contributes, made once.
 //!
-//! A part's directory is named by everything that went into it, so a change to one component makes that one again and
-//! finds all the others. Bundles are hard links of parts: keeping them costs nothing while a bundle is there.
+//! A part's directory is named by everything that went into it, so a change to one component rebuilds that component and
+//! finds all the others. Bundles are hard links of parts: keeping them costs nothing while a bundle has them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -84,7 +84,7 @@ pub(crate) fn inside(path: &Path) -> Option<PathBuf> {
 
 /// Whether a link at `path` with this target stays below the root. The directories it is in must not be links.
 ///
-/// It may go up only at its beginning: behind a name, which may be that of another link, `..` leads who knows where.
+/// It may go up only at its beginning: after a name, which may be that of another link, `..` can lead anywhere.
 pub(crate) fn link_stays_inside(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     let mut named = false;
@@ -147,7 +147,7 @@ mod tests {
     fn a_link_may_not_go_up_behind_a_name_which_may_be_a_link() {
         let stays = |path: &str, target: &str| link_stays_inside(Path::new(path), Path::new(target));
         assert!(stays("a/b/up", "../.."));
-        // Through that one, the next would be the parent of the root, though as text it is `a/b`.
+        // Through that link, the next one would be the parent of the root, though its text is `a/b`.
         assert!(!stays("out", "a/b/up/.."));
     }
 

@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use flotilla_spec::{NodeName, NodeSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::authorities::Authorities;
 use crate::certificate::Certificates;
 use crate::changed::Changed;
 use crate::cluster::{Cluster, Node};
-use crate::driver::Machine;
+use crate::driver::{DriverError, Machine};
 use crate::etcd::Etcd;
 use crate::event::Outcome;
 use crate::guest::GuestError;
@@ -32,7 +33,7 @@ pub enum KubernetesState {
 /// From the kubelet's start to an answer of the API. Seconds on an idle machine, much more on an emulated one.
 pub const FIRST_ANSWER: Duration = Duration::from_mins(4);
 
-/// What `--wait` can wait for, in minikube's words.
+/// What `--wait` can wait for: minikube's words, and three of our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum Condition {
@@ -42,6 +43,12 @@ pub enum Condition {
     NodeReady,
     /// Pods can be made: they need the default service account.
     DefaultServiceAccount,
+    /// Controller manager and scheduler are healthy on every control plane.
+    Controllers,
+    /// kube-proxy has written its rules on every node: pods there reach services.
+    KubeProxy,
+    /// Cluster DNS answers a query from every node.
+    Dns,
     /// The system's pods are Ready, cluster DNS among them.
     SystemPods,
     /// The system's deployments are rolled out.
@@ -51,15 +58,38 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// With its name as minikube has it.
-    pub const ALL: [(Self, &'static str); 6] = [
+    /// All conditions and their names. Where minikube has the condition, the name is minikube's.
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::ApiServer, "apiserver"),
         (Self::NodeReady, "node_ready"),
         (Self::DefaultServiceAccount, "default_sa"),
+        (Self::Controllers, "controllers"),
+        (Self::KubeProxy, "kube_proxy"),
+        (Self::Dns, "dns"),
         (Self::SystemPods, "system_pods"),
         (Self::AppsRunning, "apps_running"),
         (Self::Kubelet, "kubelet"),
     ];
+
+    /// What is waited for, in a sentence about waiting.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ApiServer => "the API server",
+            Self::NodeReady => "the nodes",
+            Self::DefaultServiceAccount => "the default service account",
+            Self::Controllers => "controllers and scheduler",
+            Self::KubeProxy => "kube-proxy",
+            Self::Dns => "DNS",
+            Self::SystemPods => "the system pods",
+            Self::AppsRunning => "the system deployments",
+            Self::Kubelet => "the kubelet",
+        }
+    }
+
+    /// The titles of several conditions, separated by commas.
+    pub fn titles(conditions: &BTreeSet<Self>) -> String {
+        conditions.iter().map(|condition| condition.title()).collect::<Vec<_>>().join(", ")
+    }
 
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(condition, _)| *condition == self).expect("all are in the list").1
@@ -81,18 +111,6 @@ impl TryFrom<String> for Condition {
     }
 }
 
-/// What the marks on a machine's disk say of its part in the cluster. They stay when it is turned off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Membership {
-    /// It holds nothing of a cluster that has ever answered.
-    None,
-    /// A control plane that founded the cluster together with others, whose API has answered since: its data is the
-    /// cluster's. Its own start was interrupted before it was finished.
-    InitialMember,
-    /// Initialised or joined.
-    Member,
-}
-
 /// How a node is emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
@@ -107,7 +125,7 @@ pub struct NodeHealth {
     pub kubelet: bool,
     /// Of a control plane: its own API server answers, whether those of others do or not.
     pub api_server: bool,
-    /// It has the API's virtual address now.
+    /// It has the virtual IP of the API now.
     pub holds_virtual_ip: bool,
     /// Its processes do not run as they should.
     pub unresponsive: Option<Unresponsive>,
@@ -163,18 +181,28 @@ impl std::fmt::Debug for ApiAccess {
 /// Kubernetes could not be made, reached or waited for.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    #[error("cannot {action} in node {node}")]
+    #[error("cannot {action} on node {node}")]
     Node { action: &'static str, node: String, source: GuestError },
     #[error("cannot {action}")]
     Api { action: String, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("{what} did not happen within {} s", limit.as_secs())]
+    #[error("timed out after {} waiting for {what}", minutes(*limit))]
     TimedOut {
         what: String,
         limit: Duration,
+        /// The flag that sets this limit, if one does.
+        flag: Option<&'static str>,
         /// What was seen last: the state of the pods, the end of a log.
         seen: Vec<String>,
     },
-    #[error("node {node} could not be drained within {} s", limit.as_secs())]
+    #[error("gave up waiting for {what}: node {node} has been idle for {}", minutes(*limit))]
+    Stalled {
+        what: String,
+        node: String,
+        limit: Duration,
+        /// What was seen last.
+        seen: Vec<String>,
+    },
+    #[error("timed out after {} draining node {node}", minutes(*limit))]
     Undrained {
         node: String,
         limit: Duration,
@@ -192,8 +220,20 @@ pub enum BootstrapError {
         /// Its last words.
         seen: Vec<String>,
     },
+    /// What is known of a machine could not be read or written.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
     #[error("interrupted")]
     Interrupted,
+}
+
+/// A time limit as people say it: `90 s`, `6 min`, `6 min 5 s`.
+fn minutes(limit: Duration) -> String {
+    match (limit.as_secs() / 60, limit.as_secs() % 60) {
+        (0 | 1, _) => format!("{} s", limit.as_secs()),
+        (minutes, 0) => format!("{minutes} min"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
 }
 
 /// Makes a Kubernetes cluster out of machines that are on. Every call is idempotent and finishes what a killed one
@@ -202,6 +242,9 @@ pub enum BootstrapError {
 pub trait Bootstrapper: Etcd {
     /// The manifest of the pod network that a new cluster asks for by name; none if nothing has to be installed.
     fn pod_network(&self, cluster: &Cluster) -> Option<String>;
+
+    /// Why a cluster cannot have these authorities of the user; none if it can.
+    fn authority_problem(&self, authorities: &Authorities) -> Option<String>;
 
     /// How far the control plane in this machine is. Never waits long.
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState;
@@ -218,54 +261,48 @@ pub trait Bootstrapper: Etcd {
         limit: Duration,
     ) -> Result<bool, BootstrapError>;
 
-    /// Brings up etcd and the API server: when it returns, the API answers. `others` are the machines of the other control
-    /// planes that are to run, as far as they are on. A cluster that is new is founded by all of them together, and what is
-    /// left to do for each of the others is done by its [`Bootstrapper::join`].
+    /// Starts etcd and the API server, and returns when the API answers. `others` are the machines of the other control
+    /// planes that are on and should run: with them a new cluster begins with all its etcd members, and
+    /// [`Bootstrapper::join`] finishes each of the others. `limit` is the time limit of each single wait.
     async fn start_api(
         &self,
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Puts into the cluster what makes it one: settings, tokens, kube-proxy, DNS, controllers, scheduler, and the pod
-    /// network if it has a manifest.
+    /// Uploads the settings, creates bootstrap tokens, and installs kube-proxy, DNS, controllers, scheduler, and the pod
+    /// network if it has a manifest. `limit` is the time limit of each single wait.
     async fn complete(
         &self,
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// What the machine is to its cluster, which it stays when it is turned off. Of one that is off this need not be
-    /// known: then it is none. Never waits long. A disk that cannot be read is an error, never "no member".
-    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError>;
-
-    /// Whether the machine is a member that was initialised or has joined.
-    async fn has_joined(&self, machine: &dyn Machine) -> Result<bool, BootstrapError> {
-        Ok(self.membership(machine).await? == Membership::Member)
-    }
-
-    /// The names in the cluster's list of nodes, asked for by a control plane that is a member; none where nobody answers.
-    /// Never waits long.
+    /// The names of the cluster's Node objects, read with the credentials of a control plane that is a member; none if the
+    /// API does not answer. Never waits long.
     async fn listed(&self, cluster: &Cluster, via: &dyn Machine) -> Option<BTreeSet<String>>;
 
-    /// Makes a worker or another control plane out of a machine, by its role. `primary` is the machine of a control
-    /// plane that is a member. What a killed join left, also in etcd, is cleared away first. One that has joined and is
-    /// not in the cluster's list registers again. Several may be called at once: that etcd takes in one member at a time is
-    /// seen to here.
+    /// Joins a machine to the cluster as a worker or a control plane, by its role. `primary` is the machine of a control
+    /// plane that is a member. Removes first what a killed join left, also in etcd. A node that has joined but has no Node
+    /// object registers again. May be called for several nodes at once: etcd members are added one after the other. `limit`
+    /// is the time limit of each single wait.
     async fn join(
         &self,
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
         primary: &dyn Machine,
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError>;
 
-    /// Takes a control plane out of the control plane: it gives up the virtual address, is no member of etcd any more,
-    /// is `NotReady` in the cluster's list, and its machine has not joined. `machine` is its own if it is there, on or
-    /// off, `via` that of another control plane. One that has left before is a success.
+    /// Removes a control plane from the cluster: it releases the virtual IP and leaves etcd, its Node object becomes
+    /// `NotReady`, and its machine counts as not joined. `machine` is its own machine, on or off, if it exists; `via` is that
+    /// of another control plane. Succeeds for a control plane that has left before.
     async fn leave(
         &self,
         cluster: &Cluster,
@@ -274,10 +311,10 @@ pub trait Bootstrapper: Etcd {
         via: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// The members of etcd, asked of the one in this machine. Never waits long, not for those that are down either.
+    /// The members of etcd, as the member in this machine lists them. Never waits long, not even for members that are down.
     async fn members(&self, cluster: &Cluster, via: &dyn Machine) -> Result<Vec<Member>, BootstrapError>;
 
-    /// Takes a member out of etcd that no node of the cluster has. One that is none any more is a success.
+    /// Removes a member from etcd that belongs to no node of the cluster. Succeeds if it is no member any more.
     async fn remove_member(
         &self,
         cluster: &Cluster,
@@ -285,8 +322,8 @@ pub trait Bootstrapper: Etcd {
         via: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// Says of a node whose machine was turned off that it is `NotReady`, so that nobody has to wait for its silence to
-    /// be noticed. One that is not in the cluster's list is a success.
+    /// Marks a node whose machine was turned off as `NotReady`, instead of waiting until Kubernetes notices. Succeeds
+    /// without a Node object.
     async fn mark_stopped(
         &self,
         cluster: &Cluster,
@@ -294,7 +331,7 @@ pub trait Bootstrapper: Etcd {
         via: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// Moves the pods of a node elsewhere, and lets no new ones come.
+    /// Cordons a node and evicts its pods.
     async fn drain(
         &self,
         cluster: &Cluster,
@@ -303,7 +340,7 @@ pub trait Bootstrapper: Etcd {
         how: Drain,
     ) -> Result<(), BootstrapError>;
 
-    /// Lets new pods come again to a node that [`Bootstrapper::drain`] has closed; what a user closed stays closed.
+    /// Uncordons a node that [`Bootstrapper::drain`] has cordoned. A node that the user cordoned stays cordoned.
     async fn uncordon(
         &self,
         cluster: &Cluster,
@@ -311,8 +348,8 @@ pub trait Bootstrapper: Etcd {
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// Gives a node in the cluster's list the labels and taints of its spec. Those that only `was` had are taken away,
-    /// those of others stay. A node that is not in the list gets them when it joins.
+    /// Sets the labels and taints of a node's spec on its Node object. Removes those that only `was` had; those that others
+    /// set stay. A node without a Node object gets them when it joins.
     async fn update_labels(
         &self,
         cluster: &Cluster,
@@ -321,7 +358,7 @@ pub trait Bootstrapper: Etcd {
         primary: &dyn Machine,
     ) -> Result<Changed, BootstrapError>;
 
-    /// Takes a node out of the cluster's list. One that is not in it is a success.
+    /// Deletes the Node object of a node. Succeeds without one.
     async fn remove_from_api(
         &self,
         cluster: &Cluster,
@@ -329,7 +366,7 @@ pub trait Bootstrapper: Etcd {
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError>;
 
-    /// Waits until all of it holds. `machines` are those that are on, `primary` is one of them.
+    /// Waits until all conditions hold. `machines` are those that are on, `primary` is one of them.
     async fn wait(
         &self,
         cluster: &Cluster,
@@ -339,7 +376,7 @@ pub trait Bootstrapper: Etcd {
         limit: Duration,
     ) -> Result<(), BootstrapError>;
 
-    /// When the certificates in a machine expire. Of one that is off this is known where its disk can be reached. Never
+    /// When the certificates in a machine expire; of a machine that is off only if the host can read its disk. Never
     /// waits long, and runs no program in the machine.
     async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError>;
 
@@ -353,15 +390,11 @@ pub trait Bootstrapper: Etcd {
         control_planes: &[Arc<dyn Machine>],
     ) -> Result<(), BootstrapError>;
 
-    /// The administrator's way to the API; none before the control plane was made.
-    async fn access(
-        &self,
-        cluster: &Cluster,
-        machine: &dyn Machine,
-    ) -> Result<Option<ApiAccess>, BootstrapError>;
+    /// The administrator's credentials for the API at the URL `server`; none before the control plane exists.
+    async fn access(&self, server: &str, machine: &dyn Machine) -> Result<Option<ApiAccess>, BootstrapError>;
 
-    /// The certificate authority of the cluster that a machine is of: by it the cluster is known. None where there is
-    /// none yet, or where the machine cannot be asked.
+    /// The certificate authority of a machine's cluster, which identifies the cluster. None before it exists, or if the
+    /// machine does not answer.
     async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>>;
 
     /// Freezes the kubelet and the containers of these namespaces (all of them if none is named). Gives how many.
@@ -380,4 +413,16 @@ pub trait Bootstrapper: Etcd {
         machine: &dyn Machine,
         namespaces: Option<&[String]>,
     ) -> Result<usize, BootstrapError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_in_seconds_up_to_two_minutes() {
+        let text = |seconds| minutes(Duration::from_secs(seconds));
+        assert_eq!([0, 90, 119].map(text), ["0 s", "90 s", "119 s"]);
+        assert_eq!([120, 360, 365].map(text), ["2 min", "6 min", "6 min 5 s"]);
+    }
 }

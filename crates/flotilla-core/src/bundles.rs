@@ -10,6 +10,11 @@ use flotilla_spec::KubernetesVersion;
 use crate::event::Reporter;
 use crate::explain::{Code, Explain};
 
+/// Where the unpacked images are in a bundle. Nodes share them.
+pub const SNAPSHOTS: &str = "store/io.containerd.snapshotter.v1.overlayfs/snapshots";
+/// A read-only file system with them, made from them on each host.
+pub const SNAPSHOTS_IMAGE: &str = "snapshots.erofs";
+
 /// A bundle that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleFacts {

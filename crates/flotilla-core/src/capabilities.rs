@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Capabilities {
     /// Directories of the host can be mounted into a machine.
     pub host_mounts: bool,
+    /// A machine can have a user namespace.
+    pub user_namespaces: bool,
     /// A machine has a disk of its own, of the size that its node asks for. Others share the host's and ignore the size.
     pub disk_size: bool,
     /// The logs of a machine that is off can be read.
@@ -43,12 +45,14 @@ pub enum PortKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     HostMounts,
+    UserNamespaces,
 }
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::HostMounts => "mount directories of the host",
+            Self::UserNamespaces => "give nodes user namespaces (`isolation: user`)",
         })
     }
 }
@@ -57,13 +61,18 @@ impl Capabilities {
     pub fn has(&self, capability: Capability) -> bool {
         match capability {
             Capability::HostMounts => self.host_mounts,
+            Capability::UserNamespaces => self.user_namespaces,
         }
     }
 }
 
 /// Everything that a node needs of its driver, each with the field that asks for it.
 pub fn requirements(node: &NodeSpec) -> Vec<(Capability, Requirement)> {
-    let of = |key, item| Requirement { node: Some(node.name.clone()), key, item: Some(item) };
-    let mounts = node.mounts.iter().map(|mount| of("mounts", mount.to_string()));
-    mounts.map(|requirement| (Capability::HostMounts, requirement)).collect()
+    let of = |key, item| Requirement { node: Some(node.name.clone()), key, item };
+    let mounts = node.mounts.iter().map(|mount| of("mounts", Some(mount.to_string())));
+    let isolation = (!node.isolation.is_none()).then(|| of("isolation", None));
+    mounts
+        .map(|requirement| (Capability::HostMounts, requirement))
+        .chain(isolation.map(|requirement| (Capability::UserNamespaces, requirement)))
+        .collect()
 }

@@ -1,18 +1,24 @@
 //! A cluster: what the user wants, and what was handed out to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use flotilla_spec::network;
 use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, SpecError};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
+use crate::Authorities;
+
 /// A spec with everything in it that had to be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     pub spec: ClusterSpec,
     pub allocations: Allocations,
+    /// Where this process reaches the API, as [`Network::reach`](crate::Network::reach) has said; none if nobody asked yet.
+    /// Never stored: it may be another one the next time.
+    #[serde(skip)]
+    api: Option<SocketAddr>,
 }
 
 /// What cannot be observed and must not change for as long as the cluster lives.
@@ -23,8 +29,7 @@ pub struct Allocations {
     pub subnet: Ipv4Net,
     /// Where the nodes' pod ranges are from.
     pub pod_subnet: Ipv4Net,
-    /// Each node's number, from 1: its address and its pod range follow from it.
-    pub nodes: BTreeMap<NodeName, u32>,
+    pub nodes: BTreeMap<NodeName, Allocation>,
     /// The highest number that was ever handed out: a number that became free is not given to another node, as long as
     /// there are others.
     #[serde(default)]
@@ -47,9 +52,54 @@ pub struct Allocations {
     /// The same for nodes that have one of their own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bundles: BTreeMap<NodeName, String>,
+    /// The ids of nodes that have a user namespace: no two nodes of this host share any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ids: BTreeMap<NodeName, IdRange>,
     /// The manifest of the pod network that is to be installed, as it was when the cluster was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cni: Option<String>,
+    /// The user's own certificate authorities, until the cluster has run: then its control planes have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<Authorities>,
+}
+
+/// User and group ids of the host, which are 0 and up in a node's user namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IdRange {
+    pub first_id: u32,
+    pub count: u32,
+}
+
+impl IdRange {
+    /// As many as a node has: every id that images use.
+    pub const SIZE: u32 = 1 << 16;
+
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let end = |range: &Self| u64::from(range.first_id) + u64::from(range.count);
+        u64::from(self.first_id) < end(other) && u64::from(other.first_id) < end(self)
+    }
+}
+
+/// What a node has for its whole life. Chosen once, when the node is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Allocation {
+    /// From 1; no two nodes of a cluster have the same.
+    pub number: u32,
+    pub address: Ipv4Addr,
+    pub pod_range: Ipv4Net,
+}
+
+impl Allocation {
+    /// What belongs to a number; none if the ranges have no room for so many.
+    pub fn of(number: u32, subnet: Ipv4Net, pod_subnet: Ipv4Net, pod_prefix: u8) -> Option<Self> {
+        Some(Self {
+            number,
+            address: network::node_address(subnet, number)?,
+            pod_range: network::pod_range(pod_subnet, pod_prefix, number)?,
+        })
+    }
 }
 
 /// A node with its addresses.
@@ -62,14 +112,15 @@ pub struct Node {
     pub pod_range: Ipv4Net,
 }
 
-/// The name by which nodes know the API's virtual address.
+/// The name by which nodes know the virtual IP of the API.
 pub const API_NAME: &str = "control-plane.flotilla.internal";
 /// Names by which nodes and pods know the host: ours, and the one that minikube's users know.
 pub const HOST_NAMES: [&str; 2] = ["host.flotilla.internal", "host.minikube.internal"];
+/// Where the API server listens, unless a cluster's spec says otherwise.
 pub const API_PORT: u16 = 6443;
-/// A file in the machine whose API server is to answer first, when the cluster is made or turned on. With it the machine
-/// may have the API's address before its API server is well, for a minute at most, unless another has it. It goes when the
-/// server is.
+/// A file in the machine whose API server answers first when the cluster is created or started. While it exists, and for
+/// a minute at most, the machine may take the virtual IP before its API server is healthy, unless another machine has the
+/// address. It is removed once the API server is healthy.
 pub const API_IS_COMING: &str = "/run/flotilla/api-is-coming";
 
 impl Allocations {
@@ -86,32 +137,36 @@ impl Allocations {
             founded: false,
             bundle,
             bundles: BTreeMap::new(),
+            ids: BTreeMap::new(),
             cni: None,
+            authorities: None,
         }
     }
 
-    /// The number for the next node; none if the subnet or the pods' is used up.
-    pub fn next_number(&self, pod_prefix: u8) -> Option<u32> {
-        let fits = |number: &u32| {
-            network::node_address(self.subnet, *number).is_some()
-                && network::pod_range(self.pod_subnet, pod_prefix, *number).is_some()
-        };
-        let highest = self.nodes.values().copied().max().unwrap_or(0).max(self.highest);
-        let is_free = |number: &u32| !self.nodes.values().any(|taken| taken == number);
-        Some(highest + 1).filter(fits).or_else(|| (1..=highest).filter(fits).find(is_free))
+    /// What the next node gets; none if the subnet or the pods' is used up.
+    pub fn next(&self, pod_prefix: u8) -> Option<Allocation> {
+        let of = |number| Allocation::of(number, self.subnet, self.pod_subnet, pod_prefix);
+        let is_free = |number: &u32| !self.nodes.values().any(|taken| taken.number == *number);
+        let highest = self.highest();
+        of(highest + 1).or_else(|| (1..=highest).filter(is_free).find_map(of))
     }
 
-    /// Gives a node a number, if it has none.
-    pub fn allocate(&mut self, node: &NodeName, pod_prefix: u8) -> Option<u32> {
-        if let Some(number) = self.nodes.get(node) {
-            return Some(*number);
+    /// The highest number that any node has or had.
+    fn highest(&self) -> u32 {
+        self.nodes.values().map(|node| node.number).max().unwrap_or(0).max(self.highest)
+    }
+
+    /// Gives a node a number and addresses, if it has none.
+    pub fn allocate(&mut self, node: &NodeName, pod_prefix: u8) -> Option<Allocation> {
+        if let Some(allocation) = self.nodes.get(node) {
+            return Some(*allocation);
         }
-        let number = self.next_number(pod_prefix)?;
-        self.nodes.insert(node.clone(), number);
+        let allocation = self.next(pod_prefix)?;
+        self.nodes.insert(node.clone(), allocation);
         // Whoever joins by that name takes its predecessor off the list.
         self.ghosts.remove(node);
-        self.highest = self.highest.max(number);
-        Some(number)
+        self.highest = self.highest.max(allocation.number);
+        Some(allocation)
     }
 
     /// The digest of the bundle that a node is made from.
@@ -119,21 +174,33 @@ impl Allocations {
         self.bundles.get(node).unwrap_or(&self.bundle)
     }
 
-    /// Takes a node's number back.
+    /// Takes back what a node has.
     pub fn release(&mut self, node: &NodeName) {
         self.bundles.remove(node);
+        self.ids.remove(node);
         self.adding.remove(node);
         self.leaving.remove(node);
-        self.highest = self.highest.max(self.nodes.remove(node).unwrap_or(0));
+        self.highest = self.highest();
+        self.nodes.remove(node);
     }
 }
 
 impl Cluster {
-    /// Gives numbers to the nodes that have none.
+    pub fn new(spec: ClusterSpec, allocations: Allocations) -> Self {
+        Self { spec, allocations, api: None }
+    }
+
+    /// The same, with the address where this process reaches its API.
+    #[must_use]
+    pub fn reached_at(&self, api: SocketAddr) -> Self {
+        Self { api: Some(api), ..self.clone() }
+    }
+
+    /// Gives numbers and addresses to the nodes that have none.
     pub fn allocate(&mut self) -> Result<(), SpecError> {
         for node in &self.spec.nodes {
-            let number = self.allocations.allocate(&node.name, self.spec.network.node_pod_prefix);
-            number.ok_or_else(|| SpecError::NoAddressLeft { node: Some(node.name.clone()) })?;
+            let allocated = self.allocations.allocate(&node.name, self.spec.network.node_pod_prefix);
+            allocated.ok_or_else(|| SpecError::NoAddressLeft { node: Some(node.name.clone()) })?;
         }
         Ok(())
     }
@@ -148,21 +215,15 @@ impl Cluster {
     }
 
     fn with_addresses(&self, spec: &NodeSpec) -> Option<Node> {
-        let number = *self.allocations.nodes.get(&spec.name)?;
-        let prefix = self.spec.network.node_pod_prefix;
-        Some(Node {
-            spec: NodeSpec { taints: self.spec.taints_of(spec), ..spec.clone() },
-            number,
-            address: network::node_address(self.allocations.subnet, number)?,
-            pod_range: network::pod_range(self.allocations.pod_subnet, prefix, number)?,
-        })
+        let Allocation { number, address, pod_range } = *self.allocations.nodes.get(&spec.name)?;
+        let spec = NodeSpec { taints: self.spec.taints_of(spec), ..spec.clone() };
+        Some(Node { spec, number, address, pod_range })
     }
 
     /// Whether it had nodes that it has no more. Some of them may have left something behind.
     pub fn was_larger(&self) -> bool {
-        let Allocations { nodes, highest, .. } = &self.allocations;
-        let highest = nodes.values().copied().max().unwrap_or(0).max(*highest);
-        usize::try_from(highest).is_ok_and(|highest| highest > nodes.len())
+        usize::try_from(self.allocations.highest())
+            .is_ok_and(|highest| highest > self.allocations.nodes.len())
     }
 
     /// Forgets nodes that are gone.
@@ -188,13 +249,28 @@ impl Cluster {
         network::gateway(self.allocations.subnet)
     }
 
-    /// Where the API answers, whichever control plane has it.
+    /// The API's address. It belongs to one control plane at a time and moves when that one fails.
     pub fn virtual_ip(&self) -> Ipv4Addr {
         network::virtual_ip(self.allocations.subnet)
     }
 
-    /// The API as the host's clients reach it.
-    pub fn api_url(&self) -> String {
-        format!("https://{}:{API_PORT}", self.virtual_ip())
+    /// Where every API server listens, at the node's addresses and at the virtual one.
+    pub fn api_port(&self) -> u16 {
+        self.spec.api_server.port.unwrap_or(API_PORT)
     }
+
+    /// The API, as nodes reach it.
+    pub fn api_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.virtual_ip(), self.api_port())
+    }
+
+    /// The API, as this process reaches it: see [`Cluster::reached_at`]. Nodes' own address, if nobody asked.
+    pub fn api(&self) -> SocketAddr {
+        self.api.unwrap_or_else(|| self.api_address().into())
+    }
+}
+
+/// The URL of an API at this address.
+pub fn url(api: SocketAddr) -> String {
+    format!("https://{api}")
 }

@@ -1,5 +1,6 @@
 //! What makes, finds, powers and removes machines.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -10,17 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::capabilities::Capabilities;
 use crate::changed::Changed;
-use crate::cluster::Cluster;
 use crate::explain::Code;
 use crate::facts::RootFacts;
 use crate::guest::{Guest, GuestError};
 use crate::host::Refusal;
+use crate::machine_spec::{MachineId, MachineSpec};
+use crate::network::Port;
+use crate::record::MachineRecord;
 
 /// A machine's power, as found.
 ///
 /// ```text
-/// (absent) ──ensure──▶ On ◀──ensure── Off        remove: from each of them to (absent)
-///                      └────stop────▶ Off
+/// (absent) ──boot──▶ On ◀──boot── Off        remove: from each of them to (absent)
+///                    └───stop───▶ Off
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -35,7 +38,8 @@ pub enum Power {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineState {
     pub power: Power,
-    /// Nothing of what the driver gave it (links, rules) is missing. Only a machine that is on can be intact.
+    /// Nothing of what the driver gave it is missing: it is plugged into its port, and not frozen. Only a machine that is on
+    /// can be intact.
     pub intact: bool,
 }
 
@@ -54,17 +58,29 @@ impl MachineState {
     }
 }
 
+/// The name of a detail: the number of the process of its host that a machine ends with.
+pub const PROCESS: &str = "pid";
+
 /// One node's machine, whatever it is made of.
+#[async_trait]
 pub trait Machine: Send + Sync {
     fn name(&self) -> &NodeName;
-    /// Who made it.
+    /// Driver that created it.
     fn driver(&self) -> &DriverName;
     fn state(&self) -> MachineState;
     fn guest(&self) -> &dyn Guest;
 
-    /// The process of the host that the machine ends with; none if it is off, or no process of the host.
-    fn pid(&self) -> Option<u32> {
-        None
+    /// What was recorded of the machine last, on or off: nothing of one that is new, or whose disk was replaced. A record
+    /// that cannot be read is an error, and so is a machine that is unknown.
+    async fn record(&self) -> Result<MachineRecord, DriverError>;
+
+    /// Records something of the machine, on or off: beside its disk, where it can neither see nor change it. It is
+    /// written as a whole or not at all, and goes with the machine.
+    async fn set_record(&self, record: &MachineRecord) -> Result<(), DriverError>;
+
+    /// Details for people, by names like [`PROCESS`]. No decision depends on them.
+    fn details(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 
     /// The last lines of each log of the node's services and of the containers in kube-system, as a machine that is off
@@ -79,14 +95,9 @@ pub trait Machine: Send + Sync {
         Ok(None)
     }
 
-    /// Whether a file of any size exists on the disk of a machine that is off; not if the host cannot reach its disk.
-    fn is_on_disk(&self, _path: &str) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    /// Removes a file from the disk of a machine that is off, if it exists and the host can reach its disk.
-    fn remove_from_disk(&self, _path: &str) -> io::Result<()> {
-        Ok(())
+    /// Whether a file of any size exists on the disk of a machine that is off; none if the host cannot reach its disk.
+    fn is_on_disk(&self, _path: &str) -> io::Result<Option<bool>> {
+        Ok(None)
     }
 }
 
@@ -109,42 +120,46 @@ pub enum DriverError {
     Guest(#[from] GuestError),
 }
 
-/// Makes, finds, powers and removes machines.
+/// Makes, finds, powers and removes machines. Their network is not its business, but for the [`Port`] that a machine is
+/// plugged into.
 ///
 /// Every call is idempotent: what exists already is a success, and so is the removal of what does not. A driver whose host
 /// does not answer says [`DriverError::Unreachable`], never that there are no machines.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// What nodes of a cluster call it.
+    /// Name by which a node's spec selects it.
     fn name(&self) -> &DriverName;
 
-    /// What its machines can do. Plain data: nothing is asked.
+    /// What its machines can do. Constant data.
     fn capabilities(&self) -> Capabilities;
 
-    /// Looks at what these nodes want of the host, and names what they cannot have: directories that do not exist. Changes
-    /// nothing.
-    async fn check(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Vec<Refusal>, DriverError>;
+    /// Names what the host lacks for these machines, such as directories to mount. Changes nothing.
+    async fn check(&self, wanted: &[MachineSpec]) -> Result<Vec<Refusal>, DriverError>;
 
-    /// The machines of a cluster that exist, in whatever state.
+    /// All existing machines of a cluster, in any state.
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
-    /// The root that a node has, or will have.
-    async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError>;
+    /// The root that a machine has, or will have.
+    async fn root(&self, spec: &MachineSpec) -> Result<RootFacts, DriverError>;
 
-    /// Makes the machine if it does not exist, and turns it on if it is off: with `config` inside. Gives one that is on
-    /// already the link that it lacks, and changes nothing else in it. Programs can run in it afterwards.
-    async fn ensure(
+    /// Makes the machine if it does not exist, and turns it on, plugged into `port` and with `config` inside. Programs can
+    /// run in it afterwards. One that is on already stays as it is.
+    async fn boot(
         &self,
-        cluster: &Cluster,
-        node: &NodeName,
+        spec: &MachineSpec,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError>;
 
-    /// Turns the machine off in an orderly way; it keeps its disk. No port of the host leads to it any more.
-    async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;
+    /// Repairs a machine that is on, without a reboot: plugs it into `port` if it is not, and thaws it. What is inside is for
+    /// the node to repair.
+    async fn plug(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, DriverError>;
+
+    /// Turns the machine off in an orderly way; it keeps its disk.
+    async fn stop(&self, id: &MachineId) -> Result<Changed, DriverError>;
 
     /// Removes the machine with its disk.
-    async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError>;
+    async fn remove(&self, id: &MachineId) -> Result<Changed, DriverError>;
 
     /// Removes every machine that belongs to the name, known or not. The state directory may be damaged or gone.
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError>;

@@ -1,7 +1,7 @@
 //! etcd of a cluster: its members, its data on the nodes' disks, snapshots of it.
 
-use std::fs::File;
-use std::io;
+use std::fmt;
+use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bootstrap::{BootstrapError, Member};
 use crate::cluster::{Cluster, Node};
 use crate::driver::Machine;
+use crate::guest::Writer;
 
 /// A member with what it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +41,15 @@ pub struct Snapshot {
     pub bytes: u64,
 }
 
+/// Bytes that can be read again from their beginning, wherever they are.
+pub trait Content: Read + Seek + Send + Sync + fmt::Debug {}
+
+impl<T: Read + Seek + Send + Sync + fmt::Debug> Content for T {}
+
 /// A file that is a snapshot of some etcd.
 #[derive(Debug)]
 pub struct SnapshotFile {
-    pub file: File,
+    pub content: Box<dyn Content>,
     /// It ends with the checksum that `etcdctl snapshot save` writes. A copy of a member's database has none.
     pub has_checksum: bool,
     /// The certificate authorities of the cluster that it is of, in PEM. Empty if the file does not tell.
@@ -91,9 +97,9 @@ pub trait Etcd: Send + Sync {
         via: &dyn Machine,
     ) -> Result<Vec<MemberStatus>, BootstrapError>;
 
-    /// Whether the disk of a control plane, on or off, has a database of etcd. Of one that is off this is known where its
-    /// disk can be reached.
-    async fn has_data(&self, machine: &dyn Machine) -> Result<bool, BootstrapError>;
+    /// Whether the disk of a control plane, on or off, has a database of etcd. None if nobody can say: it is off, and its host
+    /// cannot reach its disk, or the data is not on it.
+    async fn has_data(&self, node: &Node, machine: &dyn Machine) -> Result<Option<bool>, BootstrapError>;
 
     /// What tells the data of a machine that is on from data that replaces it later. Empty if there is none. A machine that
     /// does not answer is an error.
@@ -106,10 +112,10 @@ pub trait Etcd: Send + Sync {
     async fn stop_and_examine(&self, machine: &dyn Machine) -> Result<Snapshot, BootstrapError>;
 
     /// Writes a snapshot of this machine's etcd member to `target`. Needs no quorum.
-    async fn save_snapshot(&self, via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError>;
+    async fn save_snapshot(&self, via: &dyn Machine, target: Writer) -> Result<Snapshot, BootstrapError>;
 
     /// Reads a file once, from its beginning to its end, and says what it proves by itself. Blocks that long.
-    fn check_snapshot(&self, file: File) -> Result<SnapshotFile, SnapshotError>;
+    fn check_snapshot(&self, content: Box<dyn Content>) -> Result<SnapshotFile, SnapshotError>;
 
     /// Whether a snapshot is of the cluster whose authority a control plane, on or off, has on its disk. None if it has
     /// none.

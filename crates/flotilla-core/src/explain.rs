@@ -82,26 +82,39 @@ pub fn profile_flag(name: &ClusterName) -> String {
 
 /// What comes before a command that needs root, so that it has the user's state directory, kubeconfig, programs and way to
 /// the network. `scripts/as-root` keeps the same variables.
-pub const AS_ROOT: &str = "sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,\
+pub const AS_ROOT: &str = "sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,\
                            HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy";
 
+/// Stands for the command that was typed: only the screen knows it.
+const TYPED: &str = "flotilla …";
+
 /// The hint for a command that needs root.
-pub fn run_as_root(command: &str) -> String {
-    format!("run it as root and keep your environment: `{AS_ROOT} {command}`")
+pub fn run_as_root() -> String {
+    format!("run it as root and keep your environment: `{AS_ROOT} {TYPED}`")
+}
+
+/// A text for people in which [`run_as_root`] has the command that was typed, so that it can be pasted.
+pub fn with_typed(text: &str, command: &str) -> String {
+    text.replace(&format!("`{AS_ROOT} {TYPED}`"), &format!("`{AS_ROOT} {command}`"))
 }
 
 /// Commands that are about no cluster.
-const ABOUT_NO_CLUSTER: [&str; 8] =
+pub const ABOUT_NO_CLUSTER: [&str; 8] =
     ["bundle", "doctor", "schema", "version", "completion", "list", "profile", "get"];
 
 /// A text for people in which every `flotilla …` is about this cluster. Without a name it would be about the default one:
 /// not what somebody who deletes something wants.
 pub fn about(name: &ClusterName, text: &str) -> String {
+    if name.as_ref() == DEFAULT_CLUSTER { text.to_owned() } else { named(name, text) }
+}
+
+/// The same also for the default cluster: for a user whose commands without a name are about another one.
+pub fn named(name: &ClusterName, text: &str) -> String {
     // Every second part stands between backticks.
     let parts = text.split('`').enumerate().map(|(index, part)| match part.strip_prefix("flotilla ") {
         Some(command) if index % 2 == 1 && lacks_cluster(command) => {
             let (own, passed_on) = part.split_at(part.find(" -- ").unwrap_or(part.len()));
-            format!("{own}{}{passed_on}", profile_flag(name))
+            format!("{own} -p {name}{passed_on}")
         }
         _ => part.to_owned(),
     });
@@ -136,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn the_hint_for_root_has_the_command_that_was_typed() {
+        let hint = with_typed(&run_as_root(), "/usr/bin/flotilla start -p demo");
+        assert_eq!(
+            hint,
+            format!("run it as root and keep your environment: `{AS_ROOT} /usr/bin/flotilla start -p demo`")
+        );
+        assert_eq!(with_typed("`flotilla …`", "x"), "`flotilla …`");
+    }
+
+    #[test]
     fn commands_are_about_the_cluster_that_the_text_is_about() {
         let demo = |text: &str| about(&"demo".parse().unwrap(), text);
         insta::assert_snapshot!(demo("`flotilla delete` and `flotilla node add`"), @"`flotilla delete -p demo` and `flotilla node add -p demo`");
@@ -153,5 +176,6 @@ mod tests {
         }
         let default = DEFAULT_CLUSTER.parse().unwrap();
         assert_eq!(about(&default, "`flotilla delete`"), "`flotilla delete`");
+        assert_eq!(named(&default, "`flotilla delete`"), "`flotilla delete -p flotilla`");
     }
 }

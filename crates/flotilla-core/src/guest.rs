@@ -1,11 +1,12 @@
 //! Programs and files inside one machine.
 
-use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+
+use crate::session::{Session, TtySize};
 
 /// A program to run in a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,14 +14,24 @@ pub struct Cmd {
     pub argv: Vec<String>,
     /// Added to the machine's own environment.
     pub env: Vec<(String, String)>,
+    /// Small input, known beforehand. What is larger, or comes with time, goes through [`Guest::open`].
     pub stdin: Vec<u8>,
-    /// None: [`Cmd::DEFAULT_LIMIT`].
+    /// None: [`Cmd::DEFAULT_LIMIT`], or [`Cmd::BEGIN_LIMIT`] for a session.
     pub limit: Option<Duration>,
+    /// How many bytes it may write to each of its outputs: a node must not fill the memory of its host. None:
+    /// [`Cmd::DEFAULT_MAX_OUTPUT`].
+    pub max_output: Option<usize>,
 }
 
 impl Cmd {
     /// How long a program may take that nobody has set a limit for: longer than any such does on a busy machine.
     pub const DEFAULT_LIMIT: Duration = Duration::from_mins(3);
+
+    /// How long it may take until a program of a session runs: a node that swaps takes its time.
+    pub const BEGIN_LIMIT: Duration = Duration::from_mins(1);
+
+    /// How much a program may write that nobody has set a limit for.
+    pub const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
 
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
@@ -52,15 +63,6 @@ impl ExecOutput {
     }
 }
 
-/// How a program meets the user who started it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
-    /// A terminal of the machine's own: window size and signals reach it.
-    Terminal,
-    /// Our standard streams, byte for byte.
-    Streams,
-}
-
 /// Where bytes come from that go into a machine.
 pub type Reader = Box<dyn Read + Send>;
 /// Where bytes go that come out of a machine.
@@ -79,12 +81,16 @@ pub enum GuestError {
     Frozen { node: String, what: String },
     #[error("node {node} does not answer: {what} took longer than {} s", limit.as_secs())]
     TimedOut { node: String, what: String, limit: Duration },
+    #[error("`{argv}` in node {node} wrote more than {limit} bytes")]
+    TooMuchOutput { node: String, argv: String, limit: usize },
     #[error("node {node} was booted by another version of flotilla")]
     OtherVersion { node: String },
     #[error("node {node} is not running")]
     Off { node: String },
     #[error("node {node} cannot be reached: {why}")]
     Unknown { node: String, why: String },
+    #[error("lost the connection to `{argv}` in node {node}")]
+    Lost { node: String, argv: String },
     #[error("interrupted")]
     Interrupted,
 }
@@ -102,17 +108,13 @@ impl GuestError {
 /// Runs programs and moves files inside one machine. Every call ends within a limit of time, whatever the machine does.
 #[async_trait]
 pub trait Guest: Send + Sync {
-    /// Runs a program to its end. An exit status other than 0 is an error.
+    /// Runs a program to its end. An exit status other than 0 is an error, and so is more output than it may have: then it is
+    /// killed.
     async fn run(&self, cmd: Cmd) -> Result<ExecOutput, GuestError>;
 
-    /// Lets a program in the machine take the place of this process: it has our terminal or streams, its exit status is
-    /// ours. Returns only if that fails.
-    fn attach(
-        &self,
-        argv: Vec<String>,
-        env: Vec<(String, String)>,
-        how: Attach,
-    ) -> Result<Infallible, GuestError>;
+    /// Starts a program that somebody talks to while it runs, on a terminal of its own if there is a size for one. It may
+    /// run for as long as it likes: `limit` is how long it may take to begin. Its input is the session's, not `stdin`.
+    async fn open(&self, cmd: Cmd, tty: Option<TtySize>) -> Result<Session, GuestError>;
 
     /// Writes a file, whole or not at all; makes its directory.
     async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError>;

@@ -5,6 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use flotilla_spec::error::Requirement;
 
+use crate::cluster::IdRange;
 use crate::driver::{Driver, DriverError};
 use crate::facts::HostFacts;
 use crate::network::Network;
@@ -18,8 +19,17 @@ pub trait Host: Send + Sync {
     /// The host, as far as it matters inside nodes.
     async fn facts(&self) -> Result<HostFacts, DriverError>;
 
+    /// Finds ranges of [`IdRange::SIZE`] ids for user namespaces that nobody of the host has, nor `taken`: as many as asked for,
+    /// or an error. Hands out nothing.
+    async fn free_ids(&self, taken: &[IdRange], count: usize) -> Result<Vec<IdRange>, DriverError>;
+
     /// Looks at the host and says what it lacks, and what is well. Changes nothing.
     async fn examine(&self) -> Vec<Finding>;
+
+    /// The same for what only some nodes ask for. It takes longer; [`Driver::check`] refuses a node that cannot have it.
+    async fn examine_options(&self) -> Vec<Finding> {
+        Vec::new()
+    }
 
     fn drivers(&self) -> Vec<&dyn Driver>;
 

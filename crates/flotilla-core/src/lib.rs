@@ -2,13 +2,14 @@
 //!
 //! - [`cluster`]: what a user wants, and what was allocated to it;
 //! - [`host`] is where machines run: a [`driver`] makes them, with some [`capabilities`], the [`network`] connects them,
-//!   [`guest`] runs programs in one; [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its database, [`bundles`] are
-//!   what nodes are made from, [`kubeconfig`] is where the user's clients find the cluster: each has a fake in the test
-//!   kit;
+//!   [`guest`] runs programs in one, a [`session`] talks to one of them, a [`record`] is what is known of one;
+//!   [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its database, [`bundles`] are what nodes are made from,
+//!   [`kubeconfig`] is where the user's clients find the cluster: each has a fake in the test kit;
 //! - [`facts`] is what a host tells for the inside of its nodes, [`node`] asks a node's own program;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
 
+mod authorities;
 pub mod bootstrap;
 pub mod bundles;
 pub mod cancel;
@@ -24,27 +25,35 @@ pub mod facts;
 pub mod guest;
 pub mod host;
 pub mod kubeconfig;
+mod machine_spec;
 pub mod network;
 pub mod node;
+pub mod record;
+pub mod session;
 
+pub use authorities::Authorities;
 pub use bootstrap::{
-    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, Membership,
-    NodeHealth, Unresponsive,
+    ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, NodeHealth,
+    Unresponsive,
 };
 pub use bundles::{
-    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect,
+    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect, SNAPSHOTS,
+    SNAPSHOTS_IMAGE,
 };
 pub use cancel::Cancel;
 pub use capabilities::{Capabilities, Capability, PortKind, requirements};
 pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
-pub use cluster::{Allocations, Cluster, Node};
+pub use cluster::{Allocation, Allocations, Cluster, IdRange, Node};
 pub use driver::{Driver, DriverError, LogFile, Machine, MachineState, Power};
-pub use etcd::{Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
+pub use etcd::{Content, Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
 pub use facts::{HostFacts, LinkFacts, RootFacts};
-pub use guest::{Attach, Cmd, ExecOutput, Guest, GuestError, Reader, Writer};
+pub use guest::{Cmd, ExecOutput, Guest, GuestError, Reader, Writer};
 pub use host::{Finding, Host, Refusal, Severity};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
-pub use network::{Network, Subnet};
+pub use machine_spec::{MachineId, MachineIsolation, MachineSpec};
+pub use network::{Network, NetworkNode, NetworkPlan, NetworkState, Port, Reach, Subnet};
+pub use record::{MachineRecord, Membership, RecordError};
+pub use session::{Control, Exit, ProgramDriver, ProgramHandle, Session, Signal, TtySize};

@@ -11,10 +11,12 @@ use crate::changed::Changed;
 use crate::driver::Machine;
 use crate::guest::{Cmd, ExecOutput, GuestError};
 
-/// How long a node may take to answer: it waits for nobody but the kernel.
-const ANSWER: Duration = Duration::from_secs(10);
+/// How long a node may take to answer: it waits for nobody but the kernel, which may give it a fraction of a CPU.
+const ANSWER: Duration = Duration::from_secs(30);
 /// How long it may take to change something: at most it waits for the end of a service.
 const LIMIT: Duration = Duration::from_mins(1);
+/// How long its answer may be: many times what it is in the largest cluster.
+const MAX_ANSWER: usize = 1 << 20;
 
 /// How a node is.
 pub async fn status(machine: &dyn Machine) -> Result<NodeStatus, GuestError> {
@@ -48,7 +50,8 @@ async fn ask<T: DeserializeOwned>(
     limit: Duration,
 ) -> Result<T, GuestError> {
     let words = std::iter::once(&INIT).chain(args).copied();
-    match machine.guest().run(Cmd { stdin, ..Cmd::new(words).within(limit) }).await {
+    let cmd = Cmd { stdin, max_output: Some(MAX_ANSWER), ..Cmd::new(words).within(limit) };
+    match machine.guest().run(cmd).await {
         Ok(ExecOutput { stdout, .. }) => serde_json::from_slice(&stdout).map_err(|_| other_version(machine)),
         Err(error) if is_of_another_version(&error) => Err(other_version(machine)),
         Err(error) => Err(error),

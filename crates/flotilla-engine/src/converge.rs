@@ -1,5 +1,7 @@
 //! Converges a cluster: observe, plan, apply.
 
+mod last_data;
+mod observe;
 mod remove;
 mod restart;
 mod retire;
@@ -13,24 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::Cancel;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
+use flotilla_spec::{ClusterSpec, DriverName, NodeName, NodeSpec, Role, WantedPower};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
-use crate::fleet::{Fleet, Found};
+use crate::fleet::Fleet;
 use crate::nodes::Nodes;
 use crate::plan::{self, Action, Observed, Plan, PlannedStep};
-use crate::quorum::{self, Quorum};
-use crate::store::ClusterStore;
-use crate::unknown::UnknownMachine;
-use flotilla_core::cluster::{Cluster, Node};
+use crate::store::{ClusterStore, Locked};
+use crate::view::View;
+use flotilla_core::cluster::{self, Cluster, Node};
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
 use flotilla_core::{
-    Bootstrapper, Changed, Condition, Drain, DriverError, Kubeconfig, KubernetesState, Machine, MachineState,
-    Member, Membership, Power,
+    ApiAccess, Bootstrapper, Changed, Condition, Drain, DriverError, Kubeconfig, Machine, MachineState, Power,
 };
 
 pub use restart::Resize;
@@ -40,8 +39,7 @@ pub use schedule::Lanes;
 use schedule::Schedule;
 use work::Work;
 
-/// What a change needs.
-#[derive(Clone, Copy)]
+/// What a command changes one cluster with. Its view lasts as long as the engine: machines are listed once.
 pub struct Engine<'a> {
     pub fleet: Fleet<'a>,
     pub bootstrapper: &'a dyn Bootstrapper,
@@ -50,11 +48,12 @@ pub struct Engine<'a> {
     pub reporter: &'a dyn Reporter,
     pub cancel: &'a Cancel,
     pub lanes: Lanes,
+    pub view: View,
 }
 
 impl std::fmt::Debug for Engine<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Engine").field("store", &self.store).field("view", &self.view).finish_non_exhaustive()
     }
 }
 
@@ -66,125 +65,51 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// What must hold so that a pod can run.
-    pub const PODS: [Condition; 3] =
-        [Condition::ApiServer, Condition::NodeReady, Condition::DefaultServiceAccount];
+    /// What must hold so that the cluster works.
+    pub const CLUSTER: [Condition; 6] = [
+        Condition::ApiServer,
+        Condition::NodeReady,
+        Condition::DefaultServiceAccount,
+        Condition::Controllers,
+        Condition::KubeProxy,
+        Condition::Dns,
+    ];
+    /// What must hold so that a node takes pods.
+    pub const NODE: [Condition; 4] =
+        [Condition::ApiServer, Condition::NodeReady, Condition::DefaultServiceAccount, Condition::KubeProxy];
+    /// The limit of commands whose user has set none.
+    pub const LIMIT: Duration = Duration::from_mins(6);
 
-    /// What a command waits for that does not let people choose.
-    pub fn for_pods() -> Self {
-        Self { conditions: Self::PODS.into(), limit: Duration::from_mins(6) }
+    /// Waits until the cluster works.
+    pub fn for_cluster(limit: Duration) -> Self {
+        Self { conditions: Self::CLUSTER.into(), limit }
+    }
+
+    /// Waits until nodes of a cluster take pods.
+    pub fn for_nodes(limit: Duration) -> Self {
+        Self { conditions: Self::NODE.into(), limit }
     }
 }
 
 const WITHOUT_NETWORK: &str = "the cluster was made with `--cni none`: its nodes are NotReady until you install a pod \
      network, and are not waited for";
+const WITHOUT_DNS: &str =
+    "CoreDNS tolerates the taints of no node: it does not run, and DNS is not waited for";
 
 impl Engine<'_> {
-    /// Observes the cluster. Never waits long, changes nothing.
-    pub async fn observe(&self, cluster: &Cluster) -> Result<Observed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
-        self.observe_with(cluster, &machines).await
-    }
-
-    async fn observe_with(
+    /// The administrator's way to the API by a control plane, as its host's network leads there.
+    pub async fn access(
         &self,
         cluster: &Cluster,
-        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
-    ) -> Result<Observed, EngineError> {
-        let network = self.fleet.has_network(cluster).await?;
-        let routes = self.nodes().are_configured(cluster, machines).await?;
-        let mut memberships = BTreeMap::new();
-        let is_known = |machine: &dyn Machine| !matches!(machine.state().power, Power::Unknown(_));
-        for (name, machine) in machines.iter().filter(|(_, machine)| is_known(machine.as_ref())) {
-            memberships.insert(name.clone(), self.bootstrapper.membership(machine.as_ref()).await?);
-        }
-        let control_planes = || cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
-        let holds_data = |name: &NodeName| memberships.get(name).is_some_and(|it| *it != Membership::None);
-        let initial_members: BTreeSet<_> =
-            control_planes().map(|node| node.spec.name).filter(|name| holds_data(name)).collect();
-        let workers = cluster.spec.nodes.iter().filter(|node| node.role == Role::Worker);
-        let orphans = workers.map(|node| node.name.clone()).filter(|name| holds_data(name));
-        let orphans = if initial_members.is_empty() { orphans.collect() } else { BTreeSet::new() };
-        let is_joined = |name: &NodeName| {
-            memberships.get(name) == Some(&Membership::Member) && machines[name].state().power == Power::On
-        };
-        let mut joined: BTreeSet<_> = machines.keys().filter(|name| is_joined(name)).cloned().collect();
-        let on = |node: &Node| machines.get(&node.spec.name).filter(|it| it.state().power == Power::On);
-        let member = control_planes().find(|node| joined.contains(&node.spec.name));
-        let first = member.or_else(|| control_planes().find(|node| on(node).is_some()));
-        let mut seen = Observed { network, routes, initial_members, orphans, ..powers(machines) };
-        let now = Timestamp::now();
-        for (name, machine) in machines.iter().filter(|(name, _)| holds_data(name)) {
-            let certificates = self.bootstrapper.certificates(machine.as_ref()).await?;
-            if certificates.are_due(now) {
-                seen.due.insert(name.clone());
-            }
-            let authority = certificates.first_authority().filter(|authority| authority.has_expired(now));
-            if let Some(authority) = authority {
-                seen.expired_authority = Some((name.clone(), authority.clone()));
-            }
-        }
-        if let Some((node, machine)) = first.as_ref().and_then(|node| Some((node, on(node)?))) {
-            seen.kubernetes = self.bootstrapper.observe(cluster, node, machine.as_ref()).await;
-        }
-        for node in control_planes() {
-            let Some(machine) = on(&node) else { continue };
-            if self.bootstrapper.is_paused(machine.as_ref()).await {
-                seen.paused.insert(node.spec.name);
-            }
-        }
-        // Each control plane has its own credentials; those of any of them work.
-        for machine in control_planes().filter_map(|node| on(&node)) {
-            let Some(access) = self.bootstrapper.access(cluster, machine.as_ref()).await? else { continue };
-            // A kubeconfig that cannot be read is written again, which reports the reason.
-            seen.published =
-                write_kubeconfig::if_readable(self.kubeconfig.has(cluster.name(), &access))?.unwrap_or(false);
-            if seen.published {
-                break;
-            }
-        }
-        let answers = matches!(seen.kubernetes, KubernetesState::Incomplete | KubernetesState::Complete);
-        if control_planes().count() > 1 || answers && cluster.was_larger() {
-            seen.members = self.members(cluster, machines).await;
-        }
-        if let Some(members) = &seen.members {
-            // A control plane that is no longer a member of etcd has to join again, whatever its disk says.
-            let is_gone = |node: &Node| !members.iter().any(|member| member.is_of(node));
-            let gone: Vec<_> = control_planes().filter(is_gone).map(|node| node.spec.name).collect();
-            joined.retain(|name| !gone.contains(name));
-        }
-        if let Some((first, machine)) = first.as_ref().and_then(|node| Some((&node.spec.name, on(node)?)))
-            && joined.iter().any(|name| name != first)
-            && answers
-            && let Some(listed) = self.bootstrapper.listed(cluster, machine.as_ref()).await
-        {
-            // A node whose Node object was deleted has to register again. Completing the cluster does that for the
-            // first one.
-            joined.retain(|name| name == first || listed.contains(name.as_ref()));
-        }
-        Ok(Observed { joined, ..seen })
+        via: &dyn Machine,
+    ) -> Result<Option<ApiAccess>, EngineError> {
+        let api = self.fleet.reach_api(cluster, via.driver()).await?;
+        Ok(self.bootstrapper.access(&cluster::url(api), via).await?)
     }
 
     /// The machines, with what is inside.
     pub fn nodes(&self) -> Nodes<'_> {
         Nodes::of(self.fleet)
-    }
-
-    /// The members of etcd according to the control planes that are on: see [`quorum::ask`].
-    pub async fn members(
-        &self,
-        cluster: &Cluster,
-        machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
-    ) -> Option<Vec<Member>> {
-        let mut vias = Vec::new();
-        for machine in cluster.spec.control_planes().filter_map(|node| machines.get(&node.name)) {
-            let is_on = machine.state().power == Power::On;
-            // A control plane whose disk cannot be read cannot be asked either; the others know about it.
-            if is_on && self.bootstrapper.has_joined(machine.as_ref()).await.unwrap_or(false) {
-                vias.push(self.bootstrapper.members(cluster, machine.as_ref()));
-            }
-        }
-        quorum::ask(vias, |members| Quorum::of(members)).await.ok()
     }
 
     /// The plan that `start` would apply.
@@ -195,22 +120,30 @@ impl Engine<'_> {
     ) -> Result<Plan, EngineError> {
         let observed = self.observe(cluster).await?;
         can_start(cluster, &observed)?;
-        Ok(plan::start(cluster, &observed, wait))
+        let plan = plan::start(cluster, &observed, wait);
+        can_boot_all(cluster, &plan, |node| observed.is_on(node))?;
+        Ok(plan)
     }
 
-    /// Starts everything. Returns whether anything changed.
-    pub async fn start(&self, cluster: &Cluster, wait: &Wait) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+    /// Starts everything. Returns whether anything changed. As soon as the cluster has data, that is saved.
+    pub async fn start(
+        &self,
+        locked: &Locked,
+        cluster: &Cluster,
+        wait: &Wait,
+    ) -> Result<Changed, EngineError> {
+        let machines = self.machines(cluster).await?;
         let observed = self.observe_with(cluster, &machines).await?;
+        note_founded(locked, cluster, &observed)?;
         can_start(cluster, &observed)?;
         let left_alone = |node: &&NodeSpec| node.power == WantedPower::Running;
         for node in cluster.spec.nodes.iter().filter(left_alone) {
             if let Some(why) = observed.unknown(&node.name) {
-                self.warn(&format!("node {} is left alone: {why}", node.name));
+                self.warn(format!("node {} is left alone: {why}", node.name));
             }
         }
         let plan = plan::start(cluster, &observed, &wait.conditions);
-        let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit);
+        let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit).saving(locked);
         self.do_start(&plan, &work, &wait.conditions).await
     }
 
@@ -227,8 +160,10 @@ impl Engine<'_> {
         if !plan.changes_something() || plan.only_publishes() && !changed.is_yes() {
             return Ok(Changed::No);
         }
-        if plan::attainable(work.cluster()?, conditions) != *conditions {
-            self.reporter.report(Event::Note { text: WITHOUT_NETWORK.into() });
+        let cluster = work.cluster()?;
+        if plan::attainable(cluster, conditions) != *conditions {
+            let text = if plan::has_pod_network(cluster) { WITHOUT_DNS } else { WITHOUT_NETWORK };
+            self.reporter.report(Event::Note { text: text.into() });
         }
         Ok(Changed::Yes)
     }
@@ -253,7 +188,7 @@ impl Engine<'_> {
         let may_stop = |node: &&NodeSpec| node.role == Role::Worker || !control_plane_runs;
         let stopped = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
         for node in stopped.filter(may_stop) {
-            match self.fleet.stop(&node.driver(), cluster.name(), &node.name).await {
+            match self.power_off_machine(&node.driver(), &node.name).await {
                 // Nobody can say whether it is on; whoever needs it says so.
                 Err(DriverError::Unreachable { .. }) => {}
                 stopped => drop(stopped?),
@@ -262,9 +197,40 @@ impl Engine<'_> {
         Ok(())
     }
 
+    async fn power_off_machine(&self, owner: &DriverName, node: &NodeName) -> Result<Changed, DriverError> {
+        let stopped = self.fleet.stop(owner, self.view.cluster(), node).await;
+        if !matches!(stopped, Ok(Changed::No)) {
+            self.view.list_again();
+        }
+        stopped
+    }
+
+    /// Makes a node's machine, boots it or repairs it. `was_on` says that it ran before.
+    async fn ensure_machine(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        was_on: bool,
+    ) -> Result<Arc<dyn Machine>, EngineError> {
+        if !was_on {
+            can_boot(cluster, node)?;
+        }
+        let ensured = self.nodes().ensure(cluster, node, was_on).await;
+        match &ensured {
+            Ok(machine) => self.view.put(machine),
+            Err(_) => self.view.list_again(),
+        }
+        Ok(ensured?)
+    }
+
+    /// Boots the machine of a node that is off, and nothing else.
+    pub async fn boot(&self, cluster: &Cluster, node: &Node) -> Result<(), EngineError> {
+        self.ensure_machine(cluster, node, false).await.map(drop)
+    }
+
     /// Powers all nodes off; `keep_context` leaves the user's kubeconfig unchanged.
     pub async fn stop(&self, cluster: &Cluster, keep_context: bool) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let published = !keep_context && self.is_current(cluster.name())?;
         let observed = Observed { published, ..powers(&machines) };
         let plan = plan::stop(cluster, &observed);
@@ -281,7 +247,7 @@ impl Engine<'_> {
         nodes: &[NodeName],
         how: Drain,
     ) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         require_known(cluster, &powers(&machines), nodes, "drain")?;
         let plan = plan::drain_nodes(&powers(&machines), nodes, how);
         let work = Work::on(cluster, machines);
@@ -296,7 +262,7 @@ impl Engine<'_> {
         nodes: &[NodeName],
         force: bool,
     ) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let is_control_plane = |name: &NodeName| cluster.spec.control_planes().any(|node| node.name == *name);
         let (control_planes, workers): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(is_control_plane);
         let observed = if control_planes.is_empty() {
@@ -312,7 +278,7 @@ impl Engine<'_> {
         let changed = self.apply(&plan, &work).await?;
         self.publish_anew(&retiring, &work).await?;
         for node in workers.iter().filter(|node| observed.is_on(node)) {
-            let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { break };
+            let Ok((cluster, via)) = work.via(None).await else { break };
             // A failure is not reported: Kubernetes notices the silent node itself in less than a minute. If one call
             // fails, the next would fail as well.
             if self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await.is_err() {
@@ -324,7 +290,7 @@ impl Engine<'_> {
 
     /// Sets the labels and taints of nodes to those of their spec, where they differed before.
     pub async fn update_labels(&self, cluster: &Cluster, was: &ClusterSpec) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         self.apply(&plan::update_labels(cluster, was), &Work::on(cluster, machines)).await
     }
 
@@ -338,7 +304,7 @@ impl Engine<'_> {
         if done.is_ok() {
             return done;
         }
-        let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return done };
+        let Ok((cluster, via)) = work.via(None).await else { return done };
         for node in nodes {
             if let Err(error) = self.bootstrapper.uncordon(cluster, node, via.as_ref()).await {
                 let text = format!("{error}: if the node is still cordoned, run `kubectl uncordon {node}`");
@@ -355,7 +321,7 @@ impl Engine<'_> {
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Changed, EngineError> {
         let on_other_version = |node: &str| {
-            self.warn(&format!(
+            self.warn(format!(
                 "node {node} was booted by another version of flotilla and keeps the routes and names that it has: restart \
                  the cluster with `flotilla stop` and `flotilla start`"
             ));
@@ -363,23 +329,19 @@ impl Engine<'_> {
         Ok(self.nodes().configure(cluster, machines, on_other_version).await?)
     }
 
-    fn warn(&self, text: &str) {
-        self.reporter.report(Event::Warning { text: text.to_owned() });
+    pub fn warn(&self, text: impl Into<String>) {
+        self.reporter.report(Event::Warning { text: text.into() });
     }
 
     /// Removes everything that belongs to the name. Returns whether anything existed.
-    pub async fn delete(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        let authorities = self.authorities(name).await;
-        self.apply(&plan::delete(name), &Work::of(name).trusting(authorities)).await
+    pub async fn delete(&self, locked: &Locked) -> Result<Changed, EngineError> {
+        let work = Work::deleting(locked, self.authorities().await);
+        self.apply(&plan::delete(locked.name()), &work).await
     }
 
     /// The machine of a node that must be running.
-    pub async fn machine(
-        &self,
-        name: &ClusterName,
-        node: &NodeName,
-    ) -> Result<Arc<dyn Machine>, EngineError> {
-        let mut machines = self.machines(name).await?;
+    pub async fn machine(&self, cluster: &Cluster, node: &NodeName) -> Result<Arc<dyn Machine>, EngineError> {
+        let (name, mut machines) = (cluster.name(), self.machines(cluster).await?);
         let state = machines.get(node).map(|machine| machine.state());
         if let Some(MachineState { power: Power::Unknown(why), .. }) = state {
             let (cluster, nodes) = (name.clone(), vec![node.clone()]);
@@ -395,28 +357,18 @@ impl Engine<'_> {
 
     /// Whether any control plane is on. Only then can the members be listed.
     pub async fn control_plane_is_on(&self, cluster: &Cluster) -> Result<bool, EngineError> {
-        let observed = powers(&self.machines(cluster.name()).await?);
+        let observed = powers(&self.machines(cluster).await?);
         Ok(cluster.spec.control_planes().any(|node| observed.is_on(&node.name)))
     }
 
-    /// Every machine of a cluster. A node whose host does not answer has one that is neither on nor off.
+    /// Every machine of the cluster, listed when they are first asked for. A node whose host does not answer, or whose
+    /// driver this flotilla lacks, has one that is neither on nor off.
     pub async fn machines(
         &self,
-        name: &ClusterName,
+        cluster: &Cluster,
     ) -> Result<BTreeMap<NodeName, Arc<dyn Machine>>, EngineError> {
-        let Found { mut machines, silent } = self.fleet.list(name).await?;
-        if silent.is_empty() {
-            return Ok(machines);
-        }
-        // A state that cannot be read names no nodes: what is there is still found.
-        for node in self.store.load(name).ok().flatten().iter().flat_map(|cluster| &cluster.spec.nodes) {
-            let Some((driver, why)) = silent.iter().find(|(driver, _)| *driver == node.driver()) else {
-                continue;
-            };
-            let (name, driver, why) = (node.name.clone(), driver.clone(), why.clone());
-            machines.entry(name.clone()).or_insert_with(|| Arc::new(UnknownMachine { name, driver, why }));
-        }
-        Ok(machines)
+        debug_assert_eq!(cluster.name(), self.view.cluster(), "an engine is for one cluster");
+        Ok(self.view.machines(self.fleet, &cluster.spec.nodes).await?)
     }
 
     /// Applies the steps, each as soon as its dependencies are done and its kind has a free slot. A failed step stops
@@ -426,6 +378,9 @@ impl Engine<'_> {
         let mut changed = Changed::No;
         if plan.steps.is_empty() {
             return Ok(changed);
+        }
+        if let Some(cluster) = work.cluster {
+            can_boot_all(cluster, plan, |node| work.is_on(node))?;
         }
         let steps = plan.steps.iter().map(|step| step.name.clone()).collect();
         let (expected, work_time) = (Some(plan.expected(self.lanes)), Some(plan.work()));
@@ -473,24 +428,27 @@ impl Engine<'_> {
         Ok(outcome)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     async fn act(&self, action: &Action, work: &Work<'_>) -> Result<Outcome, EngineError> {
         let outcome = |changed: Changed| if changed.is_yes() { Outcome::Done } else { Outcome::Kept };
+        if !matches!(action, Action::Wait(_)) {
+            self.view.changed();
+        }
         match action {
             Action::Network => Ok(outcome(self.fleet.ensure_network(work.cluster()?).await?)),
             Action::Machine(node) => {
-                let machine =
-                    self.nodes().ensure(work.cluster()?, &work.node(node)?, work.is_on(node)).await?;
-                work.put(machine);
+                let (cluster, was_on) = (work.cluster()?, work.is_on(node));
+                work.put(self.ensure_machine(cluster, &work.node(node)?, was_on).await?);
                 Ok(Outcome::Done)
             }
             Action::Routes => Ok(outcome(self.configure_nodes(work.cluster()?, &work.machines()).await?)),
             Action::Join(node) => {
                 let (cluster, node, machine) = work.at(node)?;
-                let (_, via) = work.via(self.bootstrapper, Some(&node.spec.name)).await?;
-                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), via.as_ref()).await?)
+                let (_, via) = work.via(Some(&node.spec.name)).await?;
+                Ok(self.bootstrapper.join(cluster, &node, machine.as_ref(), via.as_ref(), work.limit).await?)
             }
             Action::Drain(node, how) => {
-                let (cluster, via) = work.via(self.bootstrapper, None).await?;
+                let (cluster, via) = work.via(None).await?;
                 if !work.is_on(node) {
                     // Waiting for its pods to terminate would never end: the kubelet that terminates them is off.
                     self.bootstrapper.mark_stopped(cluster, node, via.as_ref()).await?;
@@ -499,45 +457,56 @@ impl Engine<'_> {
                 Ok(Outcome::Done)
             }
             Action::UpdateLabels(node, was) => {
-                let (cluster, via) = work.via(self.bootstrapper, None).await?;
+                let (cluster, via) = work.via(None).await?;
                 let node = work.node(node)?;
                 Ok(outcome(self.bootstrapper.update_labels(cluster, &node, was, via.as_ref()).await?))
             }
             Action::LeaveControlPlane(node) => {
-                let (cluster, via) = work.via(self.bootstrapper, Some(node)).await?;
+                let (cluster, via) = work.via(Some(node)).await?;
                 let (machine, node) = (work.machine(node), work.node(node)?);
+                work.leaves(&node.spec.name);
                 self.bootstrapper.leave(cluster, &node, machine.as_deref(), via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::RemoveMember(stranger) => {
-                let (cluster, via) = work.via(self.bootstrapper, None).await?;
+                let (cluster, via) = work.via(None).await?;
                 self.bootstrapper.remove_member(cluster, stranger, via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::RemoveFromApi(node) => {
-                let (cluster, via) = work.via(self.bootstrapper, Some(node)).await?;
+                let (cluster, via) = work.via(Some(node)).await?;
                 self.bootstrapper.remove_from_api(cluster, node, via.as_ref()).await?;
                 Ok(Outcome::Done)
             }
             Action::RemoveMachine(node) => {
-                Ok(outcome(self.fleet.remove(&work.owner(node), work.name, node).await?))
+                let removed = self.fleet.remove(&work.owner(node), work.name, node).await;
+                match &removed {
+                    Ok(_) => self.view.remove(node),
+                    Err(_) => self.view.list_again(),
+                }
+                Ok(outcome(removed?))
             }
             Action::Renew(nodes) => {
                 let cluster = work.cluster()?;
                 let due = nodes.iter().map(|name| work.at(name).map(|(_, node, machine)| (node, machine)));
                 let due: Vec<_> = due.collect::<Result<_, _>>()?;
-                let control_planes = work.vias(self.bootstrapper).await?;
+                let control_planes = work.vias().await?;
                 self.bootstrapper.renew(cluster, &due, &control_planes).await?;
                 Ok(Outcome::Done)
             }
             Action::StartApi(node) => {
                 let (cluster, node, machine) = work.at(node)?;
                 let others = work.other_control_planes(cluster, &node.spec.name);
-                Ok(self.bootstrapper.start_api(cluster, &node, machine.as_ref(), &others).await?)
+                let started =
+                    self.bootstrapper.start_api(cluster, &node, machine.as_ref(), &others, work.limit);
+                let outcome = started.await?;
+                // From here on people store something: whatever fails later, its loss is a loss.
+                work.locked()?.set_founded()?;
+                Ok(outcome)
             }
             Action::Complete(node) => {
                 let (cluster, node, machine) = work.at(node)?;
-                Ok(self.bootstrapper.complete(cluster, &node, machine.as_ref()).await?)
+                Ok(self.bootstrapper.complete(cluster, &node, machine.as_ref(), work.limit).await?)
             }
             Action::Unpause(node) => {
                 let (_, _, machine) = work.at(node)?;
@@ -545,26 +514,34 @@ impl Engine<'_> {
                 Ok(Outcome::Done)
             }
             Action::WriteKubeconfig => {
-                let (cluster, machine) = work.via(self.bootstrapper, None).await?;
-                let access = self.bootstrapper.access(cluster, machine.as_ref()).await?;
+                let (cluster, machine) = work.via(None).await?;
+                let access = self.access(cluster, machine.as_ref()).await?;
                 let Some(access) = access else { return Ok(Outcome::Kept) };
                 Ok(outcome(self.write_kubeconfig(cluster.name(), &access)?))
             }
             Action::Wait(conditions) => {
-                let (cluster, machine) = work.via(self.bootstrapper, None).await?;
+                let (cluster, machine) = work.via(None).await?;
                 let (meant, machines) = (work.meant(cluster), work.machines_meant());
                 self.bootstrapper.wait(&meant, machine.as_ref(), &machines, conditions, work.limit).await?;
                 Ok(Outcome::Done)
             }
-            Action::Stop(node) => Ok(outcome(self.fleet.stop(&work.owner(node), work.name, node).await?)),
+            Action::Stop(node) => Ok(outcome(self.power_off_machine(&work.owner(node), node).await?)),
             Action::UnsetContext => Ok(outcome(self.unset_context(work.name)?)),
             Action::RemoveFromKubeconfig => {
                 Ok(outcome(self.remove_from_kubeconfig(work.name, &work.authorities)?))
             }
-            Action::RemoveAll => Ok(outcome(self.fleet.remove_all(work.name).await?)),
-            Action::RemoveState => Ok(outcome(self.store.remove(work.name)?)),
+            Action::RemoveAll => {
+                self.view.list_again();
+                Ok(outcome(self.fleet.remove_all(work.name).await?))
+            }
+            Action::RemoveState => Ok(outcome(work.locked()?.remove()?)),
         }
     }
+}
+
+/// Saves that the cluster has run if anything says so: its first `start` may have failed after it had data.
+fn note_founded(locked: &Locked, cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> {
+    if cluster.allocations.founded || !observed.has_run() { Ok(()) } else { locked.set_founded() }
 }
 
 /// Refuses to bootstrap a second, empty cluster next to the members of the first, and to start a cluster whose
@@ -581,13 +558,39 @@ fn can_start(cluster: &Cluster, observed: &Observed) -> Result<(), EngineError> 
         let (cluster, why) = (cluster.name().clone(), (*why).to_owned());
         return Err(EngineError::Unknown { cluster, nodes, doing: "start", why });
     }
-    let is_lost = cluster.allocations.founded && observed.initial_members.is_empty();
-    if observed.orphans.is_empty() && !is_lost {
+    let has_run = cluster.allocations.founded || observed.has_run();
+    if !has_run || !observed.initial_members.is_empty() {
         return Ok(());
     }
     let lost = cluster.spec.control_planes().map(|node| node.name.clone()).collect();
     let members = observed.orphans.iter().cloned().collect();
-    Err(EngineError::ControlPlaneLost { cluster: cluster.name().clone(), lost, members })
+    let emptied = observed.emptied.iter().cloned().collect();
+    Err(EngineError::ControlPlaneLost { cluster: cluster.name().clone(), lost, emptied, members })
+}
+
+/// Refuses a plan that boots a node that must not boot, before its first step.
+fn can_boot_all(
+    cluster: &Cluster,
+    plan: &Plan,
+    is_on: impl Fn(&NodeName) -> bool,
+) -> Result<(), EngineError> {
+    for step in &plan.steps {
+        if let Action::Machine(name) = &step.action
+            && let Some(node) = cluster.node(name).filter(|_| !is_on(name))
+        {
+            can_boot(cluster, &node)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to boot a node with a mount over what it owns, which earlier releases accepted: cleaning up would delete the
+/// user's files.
+fn can_boot(cluster: &Cluster, node: &Node) -> Result<(), EngineError> {
+    let conflict = node.spec.mounts.iter().find_map(|mount| Some((mount.clone(), mount.conflict()?)));
+    let Some((mount, owned)) = conflict else { return Ok(()) };
+    let (cluster, node) = (cluster.name().clone(), node.spec.name.clone());
+    Err(EngineError::MountOver { cluster, node, mount, owned })
 }
 
 /// Refuses to do something to nodes whose host does not answer.

@@ -8,7 +8,7 @@ use flotilla_core::{
 };
 use flotilla_files::{Holder, LockError};
 use flotilla_spec::error::SpecError;
-use flotilla_spec::{ClusterName, NodeName, nearest};
+use flotilla_spec::{ClusterName, HostMount, NodeName, nearest};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -18,7 +18,7 @@ pub enum EngineError {
     Host(Vec<Finding>),
     #[error("you are not root")]
     NotRoot { cure: String },
-    #[error("there is no cluster {name}")]
+    #[error("cluster {name} does not exist")]
     NoCluster { name: ClusterName, others: Vec<ClusterName> },
     #[error("cluster {cluster} has no node {node}")]
     NoNode { cluster: ClusterName, node: String, nodes: Vec<NodeName> },
@@ -34,8 +34,15 @@ pub enum EngineError {
         if *.going == 1 { "the last control plane".to_owned() } else { format!("all {going} control planes") }
     )]
     LastControlPlane { cluster: ClusterName, going: usize },
+    /// Others exist, and none of them has data that is complete.
+    #[error(
+        "cannot delete {}: no other control plane of cluster {cluster} has a copy of its data, and all objects of the \
+         API would be lost",
+        names(.nodes)
+    )]
+    LastData { cluster: ClusterName, nodes: Vec<NodeName>, others: Vec<NodeName> },
     #[error("{doing} {nodes} would lose quorum: {left} of {total} members left")]
-    Majority {
+    QuorumLoss {
         cluster: ClusterName,
         up: usize,
         total: usize,
@@ -44,15 +51,17 @@ pub enum EngineError {
         left: usize,
     },
     #[error("etcd does not answer: the number of its healthy members is unknown")]
-    MajorityUnknown { cluster: ClusterName },
+    QuorumUnknown { cluster: ClusterName },
     #[error(
-        "cluster {cluster} has lost its control plane: the disk of {} is empty, but {}",
-        names(.lost), joined_before(.members)
+        "cluster {cluster} has lost its control plane: {}, but {}",
+        is_empty(.lost, .emptied), joined_before(.members)
     )]
     ControlPlaneLost {
         cluster: ClusterName,
         /// All its control planes.
         lost: Vec<NodeName>,
+        /// Those of them whose disk exists, without etcd's database.
+        emptied: Vec<NodeName>,
         /// Nodes that still are members; none if only the cluster's state says that it ran.
         members: Vec<NodeName>,
     },
@@ -62,6 +71,8 @@ pub enum EngineError {
         .authority.expires.strftime("%Y-%m-%d")
     )]
     AuthorityExpired { cluster: ClusterName, node: NodeName, authority: Certificate },
+    #[error("cannot boot node {node}: its mount {mount} conflicts with {owned}, which the node owns")]
+    MountOver { cluster: ClusterName, node: NodeName, mount: HostMount, owned: &'static str },
     #[error("cluster {cluster} is paused")]
     Paused {
         cluster: ClusterName,
@@ -82,6 +93,16 @@ pub enum EngineError {
         what: String,
         /// The command that can change it, if there is one.
         change: Option<&'static str>,
+    },
+    #[error("cluster {cluster} has {}, not {wanted}", counted(*.has, what))]
+    OtherCount {
+        cluster: ClusterName,
+        /// Of what, in the singular.
+        what: &'static str,
+        has: usize,
+        wanted: u32,
+        /// The command that can change it.
+        change: &'static str,
     },
     #[error("another command is changing cluster {cluster}{}", held_by(.holder.as_ref()))]
     Busy { cluster: ClusterName, holder: Option<Holder> },
@@ -107,11 +128,20 @@ pub enum EngineError {
     #[error(transparent)]
     Driver(#[from] DriverError),
     #[error(transparent)]
-    Bootstrap(#[from] BootstrapError),
+    Bootstrap(BootstrapError),
     #[error("cannot change the kubeconfig")]
     Kubeconfig { source: Box<dyn std::error::Error + Send + Sync> },
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<BootstrapError> for EngineError {
+    fn from(error: BootstrapError) -> Self {
+        match error {
+            BootstrapError::Driver(error) => Self::Driver(error),
+            error => Self::Bootstrap(error),
+        }
+    }
 }
 
 impl From<KubeconfigError> for EngineError {
@@ -160,13 +190,15 @@ impl Explain for EngineError {
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } | Self::NoQuorum { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
             Self::Unknown { .. } | Self::Driver(DriverError::Unreachable { .. }) => ("HOST_UNREACHABLE", 39),
+            Self::MountOver { .. } => ("HOST_NO_MOUNT", 35),
             Self::Paused { .. } => ("GUEST_PAUSED", 89),
             Self::ApiSilent { .. } => ("GUEST_API_SILENT", 89),
             Self::LastControlPlane { .. } => ("GUEST_LAST_CONTROL_PLANE", 81),
+            Self::LastData { .. } => ("GUEST_LAST_DATA", 81),
             Self::ControlPlaneLost { .. } => ("GUEST_CONTROL_PLANE_LOST", 85),
             Self::AuthorityExpired { .. } => ("GUEST_CA_EXPIRED", 80),
-            Self::Majority { .. } | Self::MajorityUnknown { .. } => ("GUEST_MAJORITY", 81),
-            Self::Different { .. } => ("MK_CONFLICT", 11),
+            Self::QuorumLoss { .. } | Self::QuorumUnknown { .. } => ("GUEST_QUORUM", 81),
+            Self::Different { .. } | Self::OtherCount { .. } => ("MK_CONFLICT", 11),
             Self::Busy { .. } => ("CLUSTER_BUSY", 11),
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 ("RSRC_DISK_FULL", 26)
@@ -196,7 +228,9 @@ impl Explain for EngineError {
             {
                 ("RSRC_DISK_FULL", 26)
             }
-            Self::Bootstrap(BootstrapError::TimedOut { .. }) => ("GUEST_START_TIMEOUT", 82),
+            Self::Bootstrap(BootstrapError::TimedOut { .. } | BootstrapError::Stalled { .. }) => {
+                ("GUEST_START_TIMEOUT", 82)
+            }
             Self::Bootstrap(BootstrapError::Undrained { .. }) => ("GUEST_NODE_DRAIN", 82),
             Self::Bootstrap(_) => ("GUEST_START", 80),
             Self::Kubeconfig { .. } => ("HOST_KUBECONFIG", 38),
@@ -210,7 +244,10 @@ impl Explain for EngineError {
             error if error.is_interruption() => {
                 vec!["run the command again to resume; `flotilla status` shows what runs".into()]
             }
+            // Of several, each has its hint behind it: in the details.
+            Self::Spec(errors) if errors.len() > 1 => Vec::new(),
             Self::Spec(errors) => errors.iter().flat_map(Explain::hints).collect(),
+            Self::Host(findings) if findings.len() > 1 => Vec::new(),
             Self::Host(findings) => findings.iter().map(|finding| finding.cure.clone()).collect(),
             Self::NotRoot { cure } => vec![cure.clone()],
             Self::NoCluster { name, others } if others.is_empty() => {
@@ -227,11 +264,19 @@ impl Explain for EngineError {
             Self::Stopped(cluster) => {
                 vec![format!("start it with `flotilla start{}`", profile_flag(cluster))]
             }
-            Self::Different { cluster, change: Some(change), .. } => vec![about(cluster, change)],
+            Self::Different { cluster, change: Some(change), .. }
+            | Self::OtherCount { cluster, change, .. } => vec![about(cluster, change)],
             Self::Different { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or choose another name with -p")]
             }
+            Self::MountOver { cluster, node, mount, .. } => vec![format!(
+                "the node would delete files in {}: remove the mount with `flotilla node update {node} --mount {}-{}`, or \
+                 from the file that you apply",
+                mount.source.display(),
+                mount.target.display(),
+                profile_flag(cluster)
+            )],
             Self::NoQuorum { cluster, .. } => vec![bring_back(cluster)],
             Self::Paused { cluster, force } => {
                 let unpause = format!("unpause it first with `flotilla unpause{}`", profile_flag(cluster));
@@ -245,6 +290,7 @@ impl Explain for EngineError {
             Self::LastControlPlane { cluster, .. } => {
                 vec![format!("`flotilla delete{}` deletes the cluster", profile_flag(cluster))]
             }
+            Self::LastData { cluster, others, .. } => copy_elsewhere(cluster, others),
             Self::AuthorityExpired { cluster, .. } => vec![
                 about(
                     cluster,
@@ -254,8 +300,8 @@ impl Explain for EngineError {
                 ),
                 DELETE_TAKES_DISKS.into(),
             ],
-            Self::ControlPlaneLost { cluster, .. } => vec![
-                "nothing was changed: if you have a backup of the node's directory, restore it and run `flotilla start`".into(),
+            Self::ControlPlaneLost { cluster, emptied, .. } => set_aside(cluster, emptied).into_iter().chain([
+                about(cluster, "nothing was changed: if you have a backup of the node's directory, restore it and run `flotilla start`"),
                 about(
                     cluster,
                     "otherwise all objects of the API are lost: delete the cluster with `flotilla delete`, create \
@@ -263,12 +309,12 @@ impl Explain for EngineError {
                      `flotilla etcd snapshot restore --force FILE`",
                 ),
                 DELETE_TAKES_DISKS.into(),
-            ],
-            Self::Majority { cluster, up, total, .. } if up < total => {
+            ]).collect(),
+            Self::QuorumLoss { cluster, up, total, .. } if up < total => {
                 vec![bring_back(cluster), FORCED.into()]
             }
-            Self::Majority { .. } => vec![FORCED.into()],
-            Self::MajorityUnknown { cluster } => vec![bring_back(cluster), FORCED.into()],
+            Self::QuorumLoss { .. } => vec![FORCED.into()],
+            Self::QuorumUnknown { cluster } => vec![bring_back(cluster), FORCED.into()],
             Self::Busy { .. } => vec!["without --no-wait-lock this command waits for the other one".into()],
             Self::Damaged { path, backup, .. } => repair(path, backup.as_deref()),
             Self::Newer { cluster, .. } => {
@@ -297,12 +343,16 @@ impl Explain for EngineError {
 
     fn details(&self) -> Vec<String> {
         match self {
-            Self::Spec(errors) if errors.len() > 1 => errors.iter().map(ToString::to_string).collect(),
-            Self::Host(findings) if findings.len() > 1 => {
-                findings.iter().map(|finding| finding.text.clone()).collect()
+            Self::Spec(errors) if errors.len() > 1 => {
+                errors.iter().map(|error| with_hints(&error.to_string(), &error.hints())).collect()
             }
+            Self::Host(findings) if findings.len() > 1 => findings
+                .iter()
+                .map(|finding| with_hints(&finding.text, std::slice::from_ref(&finding.cure)))
+                .collect(),
             Self::Bootstrap(
                 BootstrapError::TimedOut { seen, .. }
+                | BootstrapError::Stalled { seen, .. }
                 | BootstrapError::Undrained { seen, .. }
                 | BootstrapError::Crashing { seen, .. },
             ) => seen.clone(),
@@ -315,18 +365,43 @@ impl Explain for EngineError {
     }
 }
 
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// One of several errors, with what can be done about it.
+fn with_hints(error: &str, hints: &[String]) -> String {
+    std::iter::once(error).chain(hints.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
+}
+
 /// Follows every hint to delete a cluster that still has data.
 const DELETE_TAKES_DISKS: &str = "deleting a cluster deletes the disks of all its nodes, with volumes and images: copy what you need first";
 
 const FORCED: &str = "--force does it anyway; without quorum the API does not answer";
 
+/// What to do before the last control plane that has etcd's data can be deleted.
+fn copy_elsewhere(cluster: &ClusterName, others: &[NodeName]) -> Vec<String> {
+    let start = match others.first() {
+        Some(other) => format!(
+            "let another control plane join first: `flotilla start` starts them all, `flotilla node start {other}` one of them"
+        ),
+        None => "start the control plane with `flotilla start`".to_owned(),
+    };
+    let delete = "or delete the whole cluster with `flotilla delete`; `flotilla etcd snapshot save FILE` saves its objects";
+    vec![about(cluster, &start), about(cluster, delete)]
+}
+
 /// What to do about Kubernetes that does not start, or not in time.
 fn of_bootstrap(error: &BootstrapError) -> Vec<String> {
     match error {
-        BootstrapError::TimedOut { .. } => vec![
-            "see why with `flotilla logs`; run the command again to resume".into(),
-            "on a slow machine wait longer with --wait-timeout".into(),
-        ],
+        BootstrapError::TimedOut { flag, .. } => {
+            let look = "see why with `flotilla logs`; run the command again to resume".to_owned();
+            let longer = flag.map(|flag| format!("on a slow machine wait longer with {flag}"));
+            std::iter::once(look).chain(longer).collect()
+        }
+        BootstrapError::Stalled { node, .. } => vec![format!(
+            "see why with `flotilla logs --node {node}`; run the command again to resume"
+        )],
         BootstrapError::Undrained { .. } => {
             vec![
                 "wait longer with --drain-timeout, or continue without them with --force".into(),
@@ -400,6 +475,22 @@ fn existing<T: AsRef<str>>(what: &str, named: &str, there: &[T]) -> String {
 }
 
 const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
+
+fn is_empty(lost: &[NodeName], emptied: &[NodeName]) -> String {
+    if emptied.is_empty() {
+        format!("the disk of {} is empty", names(lost))
+    } else {
+        format!("etcd has no data on the disk of {}", names(emptied))
+    }
+}
+
+/// Where the data may be of control planes whose disk exists.
+fn set_aside(cluster: &ClusterName, emptied: &[NodeName]) -> Option<String> {
+    let text = "look for the data: it belongs to `var/lib/etcd/member` in the directory of the node, and `recover` and \
+                `etcd snapshot restore` move it to `var/lib/etcd.before-N` there; if one of them was interrupted, run it \
+                again";
+    (!emptied.is_empty()).then(|| about(cluster, text))
+}
 
 fn joined_before(members: &[NodeName]) -> String {
     if members.is_empty() {

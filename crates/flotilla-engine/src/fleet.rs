@@ -4,11 +4,13 @@
 //! at once. A host that does not answer keeps nobody from the others.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use flotilla_core::{
-    Changed, Cluster, Code, Driver, DriverError, Finding, Host, Machine, Refusal, Severity, Subnet,
-    requirements,
+    Changed, Cluster, Code, Driver, DriverError, Finding, Host, IdRange, Machine, MachineId, MachineSpec,
+    NetworkPlan, NetworkState, Reach, Refusal, Severity, Subnet, cluster, requirements,
 };
 use flotilla_spec::error::Requirement;
 use flotilla_spec::{ClusterName, DriverName, NodeName, NodeSpec, WantedPower};
@@ -23,7 +25,19 @@ pub struct Fleet<'a> {
     hosts: &'a [Arc<dyn Host>],
 }
 
+/// Hosts that are asked for the way to the APIs of clusters.
+#[derive(Debug, Clone)]
+pub struct Hosts(pub Vec<Arc<dyn Host>>);
+
+#[async_trait]
+impl Reach for Hosts {
+    async fn api(&self, cluster: &Cluster, via: &dyn Machine) -> Result<SocketAddr, DriverError> {
+        Fleet::new(&self.0).reach_api(cluster, via.driver()).await
+    }
+}
+
 /// What was found of a cluster's machines.
+#[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) machines: BTreeMap<NodeName, Arc<dyn Machine>>,
     /// The drivers whose host does not answer, and why: what they have is unknown.
@@ -36,14 +50,47 @@ impl std::fmt::Debug for Fleet<'_> {
     }
 }
 
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Found")
+            .field("machines", &self.machines.keys())
+            .field("silent", &self.silent)
+            .finish()
+    }
+}
+
 impl<'a> Fleet<'a> {
     pub fn new(hosts: &'a [Arc<dyn Host>]) -> Self {
         Self { hosts }
     }
 
+    /// Hands out ids to the nodes with a user namespace that have none, other than those that are `taken`. Whoever saves them
+    /// keeps others from doing the same.
+    pub async fn allocate_ids(&self, cluster: &mut Cluster, taken: &[IdRange]) -> Result<(), DriverError> {
+        let mut taken = taken.to_vec();
+        taken.extend(cluster.allocations.ids.values());
+        let has_ids = |node: &NodeSpec| cluster.allocations.ids.contains_key(&node.name);
+        let new: Vec<_> =
+            cluster.spec.nodes.iter().filter(|node| !node.isolation.is_none() && !has_ids(node)).collect();
+        let mut given = Vec::new();
+        for node in new {
+            let (host, _) = self.place(node)?;
+            let ids = host.free_ids(&taken, 1).await?;
+            taken.extend(&ids);
+            given.extend(ids.into_iter().map(|ids| (node.name.clone(), ids)));
+        }
+        cluster.allocations.ids.extend(given);
+        Ok(())
+    }
+
     /// What all hosts have to say of themselves.
     pub async fn examine(&self) -> Vec<Finding> {
         join_all(self.hosts.iter().map(|host| host.examine())).await.concat()
+    }
+
+    /// The same of what only some nodes ask for.
+    pub async fn examine_options(&self) -> Vec<Finding> {
+        join_all(self.hosts.iter().map(|host| host.examine_options())).await.concat()
     }
 
     /// Everything that nodes which are to run cannot have. What a driver cannot do is known without asking it.
@@ -55,14 +102,18 @@ impl<'a> Fleet<'a> {
                     && node.power == WantedPower::Running
                     && !refused.iter().any(|refusal| refusal.requirement.node.as_ref() == Some(&node.name))
             };
-            let nodes: Vec<_> =
-                cluster.spec.nodes.iter().filter(is_checked).map(|node| node.name.clone()).collect();
-            if !nodes.is_empty() {
-                refused.extend(driver.check(cluster, &nodes).await?);
+            let checked = cluster.spec.nodes.iter().filter(is_checked);
+            let wanted: Vec<_> = checked
+                .filter_map(|node| Some(MachineSpec::of(cluster, &cluster.node(&node.name)?)))
+                .collect();
+            if !wanted.is_empty() {
+                // Nothing can be said about a host that does not answer: its nodes are unknown.
+                refused.extend(reached(vec![driver.check(&wanted).await])?.concat());
             }
         }
+        let plan = NetworkPlan::of(cluster);
         for host in self.hosts {
-            refused.extend(host.network().check(cluster).await?);
+            refused.extend(reached(vec![host.network().check(&plan).await])?.concat());
         }
         Ok(refused)
     }
@@ -99,26 +150,29 @@ impl<'a> Fleet<'a> {
         refused.collect()
     }
 
-    /// Address ranges that others than this cluster use on any host.
+    /// Address ranges that others than this cluster use on any host that answers.
     pub async fn subnets_in_use(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
         let used = join_all(self.hosts.iter().map(|host| host.network().used(except))).await;
-        Ok(used.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+        Ok(reached(used)?.concat())
     }
 
-    /// Whether the cluster's network is intact on all hosts that answer.
-    pub async fn has_network(&self, cluster: &Cluster) -> Result<bool, DriverError> {
-        let intact = join_all(self.hosts.iter().map(|host| host.network().is_intact(cluster))).await;
-        reached(intact).map(|intact| intact.into_iter().all(|intact| intact))
+    /// How the cluster's network is on the hosts that answer, where it is worst.
+    pub async fn network_state(&self, cluster: &Cluster) -> Result<NetworkState, DriverError> {
+        let plan = NetworkPlan::of(cluster);
+        let states = join_all(self.hosts.iter().map(|host| host.network().state(&plan))).await;
+        reached(states).map(|states| states.into_iter().min().unwrap_or(NetworkState::Intact))
     }
 
     pub async fn ensure_network(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let ensured = join_all(self.hosts.iter().map(|host| host.network().ensure(cluster))).await;
+        let plan = NetworkPlan::of(cluster);
+        let ensured = join_all(self.hosts.iter().map(|host| host.network().ensure(&plan))).await;
         reached(ensured).map(any)
     }
 
     /// Brings the routes and ports of all hosts in line with the nodes of the cluster.
     pub async fn ensure_routes(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let updated = join_all(self.hosts.iter().map(|host| host.network().update(cluster))).await;
+        let plan = NetworkPlan::of(cluster);
+        let updated = join_all(self.hosts.iter().map(|host| host.network().update(&plan))).await;
         reached(updated).map(any)
     }
 
@@ -146,36 +200,51 @@ impl<'a> Fleet<'a> {
 
     /// Where a node is: the host, and the driver that the node names.
     pub(crate) fn place(&self, node: &NodeSpec) -> Result<(&'a dyn Host, &'a dyn Driver), DriverError> {
-        let name = node.driver();
-        self.hosts
-            .iter()
-            .find_map(|host| Some((host.as_ref(), of(host.as_ref(), &name)?)))
-            .ok_or_else(|| no_driver(&name))
+        self.owner(&node.driver())
     }
 
-    /// Turns a machine of this driver off.
-    pub(crate) async fn stop(
+    /// Turns a machine of this driver off. No port of the host leads to it any more.
+    pub async fn stop(
         &self,
         owner: &DriverName,
         cluster: &ClusterName,
         node: &NodeName,
     ) -> Result<Changed, DriverError> {
-        self.owner(owner)?.stop(cluster, node).await
+        let (host, driver) = self.owner(owner)?;
+        host.network().unpublish(cluster, node).await?;
+        driver.stop(&MachineId::new(cluster, node)).await
     }
 
-    /// Removes a machine of this driver with its disk.
-    pub(crate) async fn remove(
+    /// Removes a machine of this driver with its disk and its port.
+    pub async fn remove(
         &self,
         owner: &DriverName,
         cluster: &ClusterName,
         node: &NodeName,
     ) -> Result<Changed, DriverError> {
-        self.owner(owner)?.remove(cluster, node).await
+        let (host, driver) = self.owner(owner)?;
+        // Also where its ports cannot be closed: as little as possible is left.
+        let closed = host.network().unpublish(cluster, node).await;
+        let removed = driver.remove(&MachineId::new(cluster, node)).await?;
+        let unplugged = host.network().remove_port(cluster, node).await?;
+        closed.map(|closed| removed.or(unplugged).or(closed))
+    }
+
+    /// Where this process reaches the API of a cluster, by a control plane of this driver.
+    pub async fn reach_api(&self, cluster: &Cluster, owner: &DriverName) -> Result<SocketAddr, DriverError> {
+        let (host, _) = self.owner(owner)?;
+        host.network().reach(cluster.name(), cluster.api_address()).await
+    }
+
+    /// The same by the primary, for people. Its own address if its host does not answer.
+    pub async fn api_url(&self, cluster: &Cluster) -> String {
+        let reached = self.reach_api(cluster, &cluster.spec.primary().driver()).await;
+        cluster::url(reached.unwrap_or_else(|_| cluster.api_address().into()))
     }
 
     /// Removes everything that belongs to the name on all hosts that answer: machines first, then the network they are
     /// plugged into. One that does not answer is an error when all others are done.
-    pub(crate) async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
+    pub async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let removed = join_all(self.hosts.iter().map(|host| async move {
             let machines =
                 join_all(host.drivers().into_iter().map(|driver| driver.remove_all(cluster))).await;
@@ -188,6 +257,10 @@ impl<'a> Fleet<'a> {
         removed.into_iter().collect::<Result<Vec<_>, _>>().map(any)
     }
 
+    pub(crate) fn has_driver(&self, name: &DriverName) -> bool {
+        self.driver(name).is_some()
+    }
+
     fn drivers(&self) -> impl Iterator<Item = &'a dyn Driver> {
         self.hosts.iter().flat_map(|host| host.drivers())
     }
@@ -196,8 +269,9 @@ impl<'a> Fleet<'a> {
         self.hosts.iter().find_map(|host| of(host.as_ref(), name))
     }
 
-    fn owner(&self, name: &DriverName) -> Result<&'a dyn Driver, DriverError> {
-        self.driver(name).ok_or_else(|| no_driver(name))
+    fn owner(&self, name: &DriverName) -> Result<(&'a dyn Host, &'a dyn Driver), DriverError> {
+        let owner = |host: &'a Arc<dyn Host>| Some((host.as_ref(), of(host.as_ref(), name)?));
+        self.hosts.iter().find_map(owner).ok_or_else(|| no_driver(name))
     }
 }
 

@@ -17,6 +17,8 @@ pub mod plan;
 pub mod quorum;
 pub mod store;
 mod unknown;
+mod view;
 
 pub use error::EngineError;
 pub use fleet::Fleet;
+pub use view::View;

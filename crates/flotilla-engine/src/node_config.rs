@@ -30,7 +30,7 @@ pub fn render(
         ("/etc/hosts", NodeFile::always(hosts(cluster, link.gateway))),
         // It never changes, but nodes that an older flotilla booted may have another one.
         ("/etc/resolv.conf", NodeFile::always(resolv_conf(&link.name_servers))),
-        ("/etc/containerd/conf.d/node.toml", NodeFile::at_boot(containerd::render(host, root))),
+        ("/etc/containerd/conf.d/node.toml", NodeFile::at_boot(containerd::render(node, host, root))),
     ];
     let files = files.into_iter().chain(pod_network::files(cluster, node, link.mtu));
     NodeConfig {
@@ -38,6 +38,7 @@ pub fn render(
         hostname: node.spec.name.to_string(),
         link: Link {
             name: link.name.clone(),
+            mtu: link.mtu,
             address: Ipv4Net::new(node.address, prefix).expect("the prefix is that of a network"),
             gateway: link.gateway,
         },
@@ -47,7 +48,7 @@ pub fn render(
     }
 }
 
-/// With one control plane the API's address is always on it; several agree by keepalived.
+/// With one control plane the virtual IP is always on it; several agree by keepalived.
 fn virtual_ip(cluster: &Cluster, node: &Node, link: &LinkFacts) -> VirtualIp {
     let address = Ipv4Net::from(cluster.virtual_ip());
     if node.spec.role != Role::ControlPlane {
@@ -56,7 +57,10 @@ fn virtual_ip(cluster: &Cluster, node: &Node, link: &LinkFacts) -> VirtualIp {
     if cluster.spec.control_planes().count() == 1 {
         return VirtualIp::Assigned(address);
     }
-    VirtualIp::Keepalived { address, config: keepalived::render(address, &link.name, node.number) }
+    VirtualIp::Keepalived {
+        address,
+        config: keepalived::render(address, cluster.api_port(), &link.name, node.number),
+    }
 }
 
 fn hosts(cluster: &Cluster, gateway: Ipv4Addr) -> String {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::{
-    Changed, Driver, DriverError, GuestError, Host, HostFacts, LinkFacts, Machine, Power, node,
+    Changed, Driver, DriverError, GuestError, Host, HostFacts, LinkFacts, Machine, MachineSpec, NetworkPlan,
+    Power, node,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
@@ -17,7 +18,7 @@ use crate::fleet::Fleet;
 use crate::node_config;
 
 /// How many nodes are asked at the same time.
-const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// What all nodes of a cluster on one host have in common.
 struct Facts {
@@ -42,6 +43,12 @@ impl<'a> Nodes<'a> {
         Self { fleet }
     }
 
+    /// What is to be inside a node.
+    pub async fn config(&self, cluster: &Cluster, node: &Node) -> Result<NodeConfig, DriverError> {
+        let (host, driver) = self.fleet.place(&node.spec)?;
+        render(driver, cluster, node, &Facts::of(host, cluster).await?).await
+    }
+
     /// Makes a node's machine, boots it, repairs its link or what is inside: whichever is needed. `was_on` says that it ran
     /// before.
     pub async fn ensure(
@@ -51,11 +58,25 @@ impl<'a> Nodes<'a> {
         was_on: bool,
     ) -> Result<Arc<dyn Machine>, DriverError> {
         let (host, driver) = self.fleet.place(&node.spec)?;
-        let config = render(driver, cluster, node, &Facts::of(host, cluster).await?).await?;
-        let machine = driver.ensure(cluster, &node.spec.name, &config).await?;
-        if was_on {
+        let (network, kind) = (host.network(), driver.capabilities().port_kind);
+        let (spec, name) = (MachineSpec::of(cluster, node), &node.spec.name);
+        let config = self.config(cluster, node).await?;
+        if !was_on {
+            // What a machine was plugged into that has just ended may still exist, and a new one cannot use it.
+            network.remove_port(cluster.name(), name).await?;
+        }
+        let port = network.ensure_port(cluster.name(), name, kind).await?;
+        let machine = if was_on {
+            let machine = driver.plug(&spec.id, &port).await?;
             // It may have been cut off while the others were configured.
             node::configure(machine.as_ref(), &config).await?;
+            machine
+        } else {
+            driver.boot(&spec, &port, &config).await?
+        };
+        if !node.spec.ports.is_empty() {
+            // They were closed when it was stopped.
+            network.update(&NetworkPlan::of(cluster)).await?;
         }
         Ok(machine)
     }
@@ -139,7 +160,7 @@ impl<'a> Nodes<'a> {
 
 impl Facts {
     async fn of(host: &dyn Host, cluster: &Cluster) -> Result<Self, DriverError> {
-        Ok(Self { host: host.facts().await?, link: host.network().link(cluster).await? })
+        Ok(Self { host: host.facts().await?, link: host.network().link(&NetworkPlan::of(cluster)).await? })
     }
 }
 
@@ -149,6 +170,6 @@ async fn render(
     node: &Node,
     facts: &Facts,
 ) -> Result<NodeConfig, DriverError> {
-    let root = driver.root(cluster, &node.spec.name).await?;
+    let root = driver.root(&MachineSpec::of(cluster, node)).await?;
     Ok(node_config::render(cluster, node, &facts.host, &facts.link, &root))
 }

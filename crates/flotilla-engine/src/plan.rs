@@ -7,38 +7,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flotilla_spec::network::Cni;
-use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, WantedPower};
+use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, Taint, WantedPower};
 
 use flotilla_core::cluster::Cluster;
 use flotilla_core::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
 
 pub use going::{delete, drain_nodes, empty_nodes, remove_nodes, stop, stop_nodes};
 
-/// What there is of a cluster.
+/// Observed state of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
+    /// The host's network of the cluster is complete, apart from routes and ports.
     pub network: bool,
-    /// Every machine that is on knows the way to all others.
+    /// Every running node and the host have all routes, and all ports are published.
     pub routes: bool,
     pub machines: BTreeMap<NodeName, MachineState>,
-    /// Of the first control plane that is on.
+    /// State of the first control plane that is on.
     pub kubernetes: KubernetesState,
     /// The control planes that are on and paused.
     pub paused: BTreeSet<NodeName>,
-    /// The machines that are members of the cluster already and in its list of nodes, of those that are on.
+    /// Nodes that are on, have joined and have a Node object.
     pub joined: BTreeSet<NodeName>,
-    /// The control planes that are members, or were when they were turned off, as far as that can be seen. If there is
-    /// none, the cluster has never been.
+    /// Control planes that are members, or were when they were turned off, as far as the host can see. Without any, the
+    /// cluster has never run.
     pub initial_members: BTreeSet<NodeName>,
-    /// The workers that are members, on or off, if no control plane is: those that they have joined are lost.
+    /// Control planes that are off, were members, and have lost etcd's data.
+    pub emptied: BTreeSet<NodeName>,
+    /// Workers that are members, on or off, while no control plane is: the control planes that they joined are lost.
     pub orphans: BTreeSet<NodeName>,
-    /// Nodes with certificates that have expired or will soon, as far as that can be seen of machines that are off.
+    /// Nodes with certificates that have expired or will soon; of machines that are off as far as the host can see.
     pub due: BTreeSet<NodeName>,
     /// A certificate authority that has expired, and a node that has it.
     pub expired_authority: Option<(NodeName, Certificate)>,
-    /// Those of etcd; none where they could not be asked for, or where there never was but one node.
+    /// Members of etcd; none if nobody could be asked, or if the cluster has always had one control plane.
     pub members: Option<Vec<Member>>,
-    /// The user's kubeconfig has the way to it, and it is the current one.
+    /// The user's kubeconfig has the cluster, as its current context.
     pub published: bool,
 }
 
@@ -53,12 +56,18 @@ impl Observed {
             paused: BTreeSet::new(),
             joined: BTreeSet::new(),
             initial_members: BTreeSet::new(),
+            emptied: BTreeSet::new(),
             orphans: BTreeSet::new(),
             due: BTreeSet::new(),
             expired_authority: None,
             members: None,
             published: false,
         }
+    }
+
+    /// Whether anything says that the cluster has been: its data exists, or is lost.
+    pub(crate) fn has_run(&self) -> bool {
+        !(self.initial_members.is_empty() && self.emptied.is_empty() && self.orphans.is_empty())
     }
 
     pub(crate) fn is_on(&self, node: &NodeName) -> bool {
@@ -77,6 +86,11 @@ impl Observed {
         self.machines.keys().filter_map(|name| Some((name, self.unknown(name)?))).collect()
     }
 
+    /// Whether it has lost its data while others have theirs.
+    fn is_emptied(&self, node: &NodeName) -> bool {
+        self.emptied.contains(node) && !self.initial_members.is_empty()
+    }
+
     fn is_whole(&self, node: &NodeName) -> bool {
         self.machines.get(node).is_some_and(|state| state.intact)
     }
@@ -87,9 +101,9 @@ impl Observed {
 pub enum Action {
     Network,
     Machine(NodeName),
-    /// Every node learns of all others.
+    /// Updates routes and names on the host and in every running node.
     Routes,
-    /// The certificates of these nodes are renewed, and what reads them is restarted.
+    /// Renews the certificates of these nodes and restarts the programs that read them.
     Renew(Vec<NodeName>),
     StartApi(NodeName),
     Complete(NodeName),
@@ -171,6 +185,25 @@ impl Plan {
         }
         retired
     }
+
+    /// Boots control planes that have lost their data, after these steps. etcd would take a member without data for the one
+    /// that it knows, with its vote. So each leaves etcd before its machine boots, whose kubelet starts etcd. Returns the boots.
+    fn boot_emptied(
+        &mut self,
+        scope: Scope<'_>,
+        after: &[Option<usize>],
+        network: [Option<usize>; 2],
+    ) -> BTreeMap<NodeName, usize> {
+        let emptied = scope.to_run().filter(|node| scope.observed.is_emptied(&node.name));
+        let emptied: Vec<_> = emptied.map(|node| node.name.clone()).collect();
+        let left = self.retire(&emptied, after);
+        let boot = |(node, left): (NodeName, usize)| {
+            let title = format!("booting node {node}");
+            let after = [network[0], network[1], Some(left)];
+            (node.clone(), self.add(Action::Machine(node), title, &after, 400))
+        };
+        left.into_iter().map(boot).collect()
+    }
 }
 
 /// Starts all nodes that should run. `wait` has the conditions to wait for at the end.
@@ -198,8 +231,8 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The nodes that are started. One whose host does not answer is left alone. One that is being deleted is not, unless it is a member of etcd, which may need it until
-    /// it has left.
+    /// The nodes that are started. One whose host does not answer is left alone. One that is being deleted is not, unless it is
+    /// a member of etcd, which may need it until it has left.
     fn to_run(self) -> impl Iterator<Item = &'a NodeSpec> {
         let Self { cluster, observed, only } = self;
         let is_needed =
@@ -229,7 +262,8 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         plan.add(Action::Routes, title, &[network], 30)
     });
     let mut machines = BTreeMap::new();
-    for node in scope.to_run().filter(|node| !observed.is_whole(&node.name)) {
+    let boots_now = |node: &&NodeSpec| !observed.is_whole(&node.name) && !observed.is_emptied(&node.name);
+    for node in scope.to_run().filter(boots_now) {
         let is_on = observed.is_on(&node.name);
         let title = format!("{} node {}", if is_on { "repairing" } else { "booting" }, node.name);
         let after = [network, routes.filter(|_| !is_on)];
@@ -294,6 +328,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
         cluster_is_up.push(Some(expelled));
         ready.push(Some(expelled));
     }
+    machines.extend(plan.boot_emptied(scope, &cluster_is_up, [network, routes]));
     for node in joining {
         let mut after = cluster_is_up.clone();
         after.push(machines.get(&node.name).copied());
@@ -321,7 +356,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     }
     let wait = attainable(cluster, wait);
     if !wait.is_empty() {
-        let title = format!("waiting for {}", listed(&wait));
+        let title = format!("waiting for {}", Condition::titles(&wait));
         plan.add(Action::Wait(wait), title, &ready, 2500);
     }
     plan
@@ -343,13 +378,29 @@ fn first_control_plane(scope: Scope<'_>) -> &NodeName {
     found.or_else(|| names().find(|name| to_run.contains(name))).unwrap_or(&cluster.spec.primary().name)
 }
 
-/// The conditions that flotilla can wait for: without a pod network no node becomes Ready, and `CoreDNS` cannot run.
+/// The conditions that flotilla can wait for: without a pod network no node becomes Ready, and `CoreDNS` cannot run. It
+/// cannot run either where every node is tainted.
 pub fn attainable(cluster: &Cluster, wait: &BTreeSet<Condition>) -> BTreeSet<Condition> {
-    let needs_network = |condition: &Condition| {
-        matches!(condition, Condition::NodeReady | Condition::SystemPods | Condition::AppsRunning)
+    let needs_dns =
+        |condition| matches!(condition, Condition::Dns | Condition::SystemPods | Condition::AppsRunning);
+    let needs_network = |condition| needs_dns(condition) || condition == Condition::NodeReady;
+    let (has_network, has_dns) = (has_pod_network(cluster), dns_can_run(cluster));
+    let is_attainable = |condition: &Condition| {
+        (has_network || !needs_network(*condition)) && (has_dns || !needs_dns(*condition))
     };
-    let has_network = cluster.spec.network.cni != Cni::None;
-    wait.iter().copied().filter(|condition| has_network || !needs_network(condition)).collect()
+    wait.iter().copied().filter(is_attainable).collect()
+}
+
+pub(crate) fn has_pod_network(cluster: &Cluster) -> bool {
+    cluster.spec.network.cni != Cni::None
+}
+
+/// Whether a node that is to run has no taints but those that `CoreDNS` tolerates.
+fn dns_can_run(cluster: &Cluster) -> bool {
+    const TOLERATED: [&str; 2] = ["node-role.kubernetes.io/control-plane", "CriticalAddonsOnly"];
+    let keeps_off = |taint: &Taint| taint.effect() != "PreferNoSchedule" && !TOLERATED.contains(&taint.key());
+    let to_run = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
+    to_run.into_iter().any(|node| !cluster.spec.taints_of(node).iter().any(keeps_off))
 }
 
 /// Sets the labels and taints of nodes to those of their spec, where they differed before.
@@ -391,19 +442,4 @@ fn name_of(action: &Action) -> String {
         Action::RemoveAll => "remove".into(),
         Action::RemoveState => "remove-state".into(),
     }
-}
-
-fn listed(conditions: &BTreeSet<Condition>) -> String {
-    let words: Vec<_> = conditions
-        .iter()
-        .map(|condition| match condition {
-            Condition::ApiServer => "the API server",
-            Condition::NodeReady => "the nodes",
-            Condition::DefaultServiceAccount => "the default service account",
-            Condition::SystemPods => "the system pods",
-            Condition::AppsRunning => "the system deployments",
-            Condition::Kubelet => "the kubelet",
-        })
-        .collect();
-    words.join(", ")
 }

@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use flotilla_core::Cancel;
-use flotilla_files::{FileLock, Holder, make_directory, write_whole};
+use flotilla_files::{FileLock, Holder, make_directory};
 use flotilla_spec::{ClusterName, NodeName};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
-use flotilla_core::Changed;
-use flotilla_core::cluster::{Allocations, Cluster};
+use flotilla_core::cluster::{Allocations, Cluster, IdRange};
 
 use locked::Revision;
 use record::Unreadable;
@@ -75,6 +74,11 @@ impl ClusterStore {
     /// The clusters of a state directory. Creates nothing until one is saved.
     pub fn new(home: &Path) -> Self {
         Self { folder: home.join("clusters") }
+    }
+
+    /// The directory that has a directory for each cluster.
+    pub fn clusters(&self) -> &Path {
+        &self.folder
     }
 
     /// The directory of a cluster.
@@ -175,21 +179,6 @@ impl ClusterStore {
         read.map_err(|unreadable| self.unreadable(name, RECOVERY, unreadable))
     }
 
-    /// Removes a recovery that changed nothing.
-    pub fn remove_recovery(&self, name: &ClusterName) -> Result<(), EngineError> {
-        let path = self.folder(name).join(RECOVERY);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|source| self.io("remove", &path, source)),
-        }
-    }
-
-    pub fn save_recovery(&self, name: &ClusterName, recovery: &Recovery) -> Result<(), EngineError> {
-        let path = self.make_folder(name)?.join(RECOVERY);
-        write_whole(&path, record::versioned(recovery).as_bytes())
-            .map_err(|source| self.io("write", &path, source))
-    }
-
     /// The other clusters, without those that cannot be read.
     pub fn others(&self, except: &ClusterName) -> Result<Vec<Cluster>, EngineError> {
         let others = self.names()?.into_iter().filter(|name| name != except);
@@ -217,9 +206,28 @@ impl ClusterStore {
     }
 
     fn salvage(&self, name: &ClusterName) -> Vec<Ipv4Net> {
+        record::salvage(&self.damaged_text(name))
+    }
+
+    fn damaged_text(&self, name: &ClusterName) -> String {
         let folder = self.folder(name);
         let texts = [STATE, BACKUP, SPEC].map(|file| fs::read(folder.join(file)).unwrap_or_default());
-        record::salvage(&String::from_utf8_lossy(&texts.join(&b'\n')))
+        String::from_utf8_lossy(&texts.join(&b'\n')).into_owned()
+    }
+
+    /// The ids of user namespaces that nodes of other clusters have. If a state cannot be read, they are extracted from its
+    /// damaged text.
+    pub fn taken_ids(&self, except: &ClusterName) -> Result<Vec<IdRange>, EngineError> {
+        let mut taken = Vec::new();
+        for name in self.names()?.into_iter().filter(|name| name != except) {
+            match self.load(&name) {
+                Ok(cluster) => {
+                    taken.extend(cluster.into_iter().flat_map(|it| it.allocations.ids.into_values()));
+                }
+                Err(_) => taken.extend(record::salvage_ids(&self.damaged_text(&name))),
+            }
+        }
+        Ok(taken)
     }
 
     /// Prevents other commands from allocating ranges while the returned lock is held.
@@ -244,54 +252,6 @@ impl ClusterStore {
         EngineError::NoCluster { name: name.clone(), others }
     }
 
-    /// One file and one rename: a crash leaves the old or the new cluster, never a mixture.
-    fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
-        let folder = self.make_folder(cluster.name())?;
-        let (path, text) = (folder.join(STATE), record::write(cluster));
-        let before = fs::read(&path).ok().filter(|before| *before != text.as_bytes());
-        if let Some(before) = before {
-            // Version 1 stored the spec in a file that is deleted now, so the backup must be complete without it.
-            let known = self.load(cluster.name()).ok().flatten();
-            let before = known.map_or(before, |known| record::write(&known).into_bytes());
-            let backup = folder.join(BACKUP);
-            write_whole(&backup, &before).map_err(|source| self.io("write", &backup, source))?;
-        }
-        write_whole(&path, text.as_bytes()).map_err(|source| self.io("write", &path, source))?;
-        let spec = folder.join(SPEC);
-        match fs::remove_file(&spec) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|source| self.io("remove", &spec, source)),
-        }
-    }
-
-    /// Removes the cluster's directory, the lock last: while it exists, no other command enters, and a waiting
-    /// command finds the cluster deleted. Returns whether anything but the lock existed.
-    pub fn remove(&self, name: &ClusterName) -> Result<Changed, EngineError> {
-        let folder = self.folder(name);
-        let mut was_there = false;
-        for item in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if item.file_name() != LOCK {
-                was_there = true;
-                let path = item.path();
-                let is_folder = item.file_type().is_ok_and(|kind| kind.is_dir());
-                let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.map_err(|source| self.io("remove", &path, source))?;
-            }
-        }
-        let lock = folder.join(LOCK);
-        match fs::remove_file(&lock).and_then(|()| fs::remove_dir(&folder)) {
-            // Another command has already created a lock here: the directory is in use again.
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_dir(&folder)),
-            removed => removed.map_err(|source| self.io("remove", &lock, source))?,
-        }
-        // Only if it is empty now.
-        for folder in self.folder.ancestors().take(2) {
-            let _ = fs::remove_dir(folder);
-        }
-        Ok(if was_there { Changed::Yes } else { Changed::No })
-    }
-
     /// Locks the cluster for changes, after the current holder has released it.
     pub fn lock(
         &self,
@@ -311,7 +271,7 @@ impl ClusterStore {
         };
         // The last holder may have deleted the cluster with its directory.
         self.make_folder(name)?;
-        Ok(Locked { store: self.clone(), name: name.clone(), lock })
+        Ok(Locked::new(self, name, lock))
     }
 
     fn make_folder(&self, name: &ClusterName) -> Result<PathBuf, EngineError> {

@@ -1,10 +1,12 @@
 //! A machine whose host does not answer.
 
-use std::convert::Infallible;
 use std::io;
 
 use async_trait::async_trait;
-use flotilla_core::{Attach, Cmd, ExecOutput, Guest, GuestError, Machine, MachineState, Reader, Writer};
+use flotilla_core::{
+    Cmd, DriverError, ExecOutput, Guest, GuestError, Machine, MachineRecord, MachineState, Reader, Session,
+    TtySize, Writer,
+};
 use flotilla_spec::{DriverName, NodeName};
 
 /// It stands for a machine that the state knows and nobody can ask about.
@@ -21,6 +23,7 @@ impl UnknownMachine {
     }
 }
 
+#[async_trait]
 impl Machine for UnknownMachine {
     fn name(&self) -> &NodeName {
         &self.name
@@ -38,6 +41,14 @@ impl Machine for UnknownMachine {
         self
     }
 
+    async fn record(&self) -> Result<MachineRecord, DriverError> {
+        Ok(self.error()?)
+    }
+
+    async fn set_record(&self, _: &MachineRecord) -> Result<(), DriverError> {
+        Ok(self.error()?)
+    }
+
     fn read_disk(&self, _: &str) -> io::Result<Option<Vec<u8>>> {
         Err(io::Error::other(self.why.clone()))
     }
@@ -49,7 +60,7 @@ impl Guest for UnknownMachine {
         self.error()
     }
 
-    fn attach(&self, _: Vec<String>, _: Vec<(String, String)>, _: Attach) -> Result<Infallible, GuestError> {
+    async fn open(&self, _: Cmd, _: Option<TtySize>) -> Result<Session, GuestError> {
         self.error()
     }
 

@@ -7,4 +7,4 @@ mod whole;
 
 pub use directory::make_directory;
 pub use lock::{FileLock, Holder, LockError};
-pub use whole::{AtomicFile, directory_of, write_whole};
+pub use whole::{AtomicFile, directory_of, is_unfinished, write_whole};

@@ -116,9 +116,11 @@ fn pause() {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // So that nobody reads our name in the moment before the next holder writes its own. Closing the file
-        // gives the lock back.
+        // So that nobody reads our name in the moment before the next holder writes its own.
         drop(self.file.set_len(0));
+        // Unlocked explicitly: a child that another thread is starting may have a copy of the open file, and closing
+        // ours would then keep the lock.
+        drop(self.file.unlock());
     }
 }
 
@@ -171,6 +173,16 @@ mod tests {
         drop(second);
         assert_eq!(read_holder(&mut content), None);
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_lock_that_was_given_back_is_free_though_a_child_has_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = FileLock::acquire(&path, &holder("first"), nobody_waits).unwrap();
+        let _inherited = first.file.try_clone().unwrap();
+        drop(first);
+        FileLock::acquire(&path, &holder("second"), nobody_waits).unwrap();
     }
 
     #[test]

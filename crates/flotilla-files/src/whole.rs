@@ -35,7 +35,20 @@ impl AtomicFile {
     pub fn finish(self) -> io::Result<()> {
         self.file().sync_all()?;
         self.unfinished.persist(&self.target)?;
-        File::open(directory_of(&self.target))?.sync_all()
+        sync_directory(directory_of(&self.target))
+    }
+}
+
+/// Waits until a new name in the directory is on the disk. A file system that cannot be asked for that (FUSE and network
+/// file systems) has the file anyway.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    if_possible(File::open(path)?.sync_all())
+}
+
+fn if_possible(synced: io::Result<()>) -> io::Result<()> {
+    match synced {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 
@@ -44,6 +57,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = AtomicFile::within(directory_of(path), UNFINISHED, path)?;
     file.file().write_all(bytes)?;
     file.finish()
+}
+
+/// Whether a path is that of a file which [`write_whole`] was killed in the middle of.
+pub fn is_unfinished(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
 }
 
 /// The directory of a file. A bare name is in the working directory.
@@ -65,6 +83,16 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+        let killed = AtomicFile::within(home.path(), UNFINISHED, &path).unwrap();
+        assert!(is_unfinished(killed.unfinished.path()) && !is_unfinished(&path));
+    }
+
+    #[test]
+    fn a_file_system_that_syncs_no_directories_is_no_error() {
+        let failed = |error| if_possible(Err(io::Error::from_raw_os_error(error)));
+        let (not_supported, broken) = (22, 5); // EINVAL, EIO
+        failed(not_supported).unwrap();
+        assert_eq!(failed(broken).unwrap_err().raw_os_error(), Some(broken));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use flotilla_core::BootstrapError;
-use flotilla_core::cluster::Cluster;
+use flotilla_core::cluster::{self, Cluster};
 
 use crate::credentials::Credentials;
 use crate::patience::{Cancelled, Patience};
@@ -20,19 +20,12 @@ pub(crate) const SYSTEM: &str = "kube-system";
 
 /// Time limit of a connection for a quick check. The node is on this host: one that is up answers faster.
 pub(crate) const QUICK: Duration = Duration::from_millis(300);
-/// The same if the API server may still be starting.
-pub(crate) const PATIENT: Duration = Duration::from_secs(2);
-
-/// The same if a wrong "it does not answer" would be harmful: a host that swaps needs seconds for a handshake.
-pub(crate) const GENEROUS: Duration = Duration::from_secs(10);
+/// The same for everything else: a host that swaps, or a node with a fraction of a CPU, needs seconds for a handshake. A
+/// connection that was lost while the virtual IP moved is retried by the kernel long before.
+pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 
 /// No request here takes longer, unless the server hangs.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// Time limit for the virtual IP to move to another control plane and for etcd to elect a leader: seconds, also on a
-/// busy host.
-const MOVE: Duration = Duration::from_secs(15);
-const POLL: Duration = Duration::from_millis(50);
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// A client for the cluster's API with these credentials. Connects with its first request.
 pub(crate) async fn client(
@@ -42,7 +35,7 @@ pub(crate) async fn client(
 ) -> Result<Client, BootstrapError> {
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "clusters": [{"name": "", "cluster": {
-            "server": cluster.api_url(),
+            "server": cluster::url(cluster.api()),
             "certificate-authority-data": credentials.authority,
         }}],
         "users": [{"name": "", "user": {
@@ -76,9 +69,9 @@ pub(crate) async fn answers(
     limit: Duration,
     cancelled: &Cancelled,
 ) -> Result<bool, BootstrapError> {
-    let patience = Patience::new("the API's answer", limit, cancelled);
+    let patience = Patience::within("the API's answer", limit, cancelled);
     while serves(client).await.is_err() {
-        match patience.pause(POLL, &[]).await {
+        match patience.pause(&[]).await {
             Err(BootstrapError::TimedOut { .. }) => return Ok(false),
             result => result?,
         }
@@ -137,7 +130,7 @@ where
     }
 }
 
-/// Retries while the error is temporary, for as long as a [`MOVE`] may take. The request must be idempotent: an
+/// Retries while the error is temporary, within the limit of requests. The request must be idempotent: an
 /// answer may be lost.
 pub(crate) async fn insist<T, F>(
     action: impl Into<String>,
@@ -148,13 +141,13 @@ where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let action = action.into();
-    let patience = Patience::new(action.as_str(), MOVE, cancelled);
+    let patience = Patience::for_request(action.as_str(), cancelled);
     loop {
         let error = match ask().await {
             Err(error) if is_passing(&error) => error,
             answer => return answer.map_err(cannot(action)),
         };
-        match patience.pause(POLL, &[]).await {
+        match patience.pause(&[]).await {
             Err(BootstrapError::TimedOut { .. }) => return Err(cannot(action)(error)),
             result => result?,
         }

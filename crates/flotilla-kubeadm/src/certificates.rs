@@ -18,7 +18,7 @@ use serde::Deserialize;
 use x509_cert::der::Decode;
 
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, KUBELET_SERVING, RENEWAL_CONFIG};
-use crate::{marks, yaml};
+use crate::{disk, yaml};
 
 pub(crate) use renewal::renew;
 
@@ -53,14 +53,14 @@ pub(crate) async fn look(machine: &dyn Machine) -> Result<Certificates, Bootstra
     // Before the first rotation, the kubelet's certificate is in its kubeconfig.
     let files = FILES.into_iter().chain([(KUBELET_CLIENT, KUBELET_CONF)]);
     let found = try_join_all(files.map(|(name, path)| async move {
-        let Some(content) = marks::read(machine, path).await? else { return Ok::<_, BootstrapError>(None) };
+        let Some(content) = disk::read(machine, path).await? else { return Ok::<_, BootstrapError>(None) };
         let is_authority = AUTHORITIES.contains(&name);
         Ok(expiry(path, &content).map(|expires| Certificate { name, expires, is_authority }))
     }));
     let found = found.await?.into_iter().flatten();
     // The kubelet signs it itself, and the API server accepts any.
     let (unverified, all) = found.partition(|certificate| certificate.name == KUBELET_SERVER);
-    let unfinished = marks::has(machine, RENEWAL_CONFIG).await?;
+    let unfinished = disk::has(machine, RENEWAL_CONFIG).await?;
     Ok(Certificates { all, unverified, unfinished })
 }
 

@@ -54,13 +54,13 @@ async fn apply(
     let words =
         ["kubectl", "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-"];
     let apply = Cmd { stdin: manifest.as_bytes().to_vec(), ..Cmd::new(words) };
-    let patience = Patience::new("the pod network's installation", DEFINITIONS, cancelled);
+    let patience = Patience::within("the pod network's installation", DEFINITIONS, cancelled);
     loop {
         let failed = match run(machine, "install the pod network", apply.clone()).await {
             Err(BootstrapError::Node { source: source @ GuestError::Failed { .. }, .. }) => source,
             done => return done.map(drop),
         };
-        match patience.pause(POLL, &[]).await {
+        match patience.pause_for(POLL, &[]).await {
             Err(BootstrapError::TimedOut { .. }) => {
                 return Err(BootstrapError::PodNetwork { source: failed });
             }
@@ -79,7 +79,7 @@ mod tests {
     use flotilla_testkit::fake::{self, FakeMachine};
 
     async fn apply_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
-        let never: Cancelled = Arc::new(|| false);
+        let never = Cancelled::new(Arc::new(|| false));
         apply("kind: Network", machine, ADMIN_CONF, &never).await
     }
 
@@ -95,7 +95,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_network_is_installed_once() {
-        let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
+        let (api, never) = (FakeApi::default(), Cancelled::new(Arc::new(|| false)));
         let mut cluster = fake::cluster("10.213.0.0/24");
         assert!(is_installed(&api.client(), &cluster).await.unwrap(), "there is nothing to install");
         cluster.allocations.cni = Some("kind: Network".to_owned());
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_busy_api_server_does_not_lose_the_note_that_a_network_is_installed() {
-        let (api, never) = (FakeApi::default(), Arc::new(|| false) as Cancelled);
+        let (api, never) = (FakeApi::default(), Cancelled::new(Arc::new(|| false)));
         let mut cluster = fake::cluster("10.213.0.0/24");
         cluster.allocations.cni = Some("kind: Network".to_owned());
         api.fail("POST", 1, Fault::Refused(503, "etcdserver: no leader"));

@@ -1,6 +1,5 @@
 //! The second half of a control plane's start: everything after the API server.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
@@ -8,9 +7,11 @@ use flotilla_core::event::Outcome;
 use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Machine};
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubeNode};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::api::{self, PATIENT, SYSTEM, exists, insist};
 use crate::cni;
@@ -18,18 +19,19 @@ use crate::corefile;
 use crate::credentials::{self, Credentials};
 use crate::files::ADMIN_CONF;
 use crate::kubelet;
+use crate::minikube_labels;
 use crate::mirror;
 use crate::missing::{self, Missing, Part};
 use crate::namespace;
-use crate::patience::{Cancelled, Patience};
+use crate::patience::{Cancelled, Patience, Work};
 use crate::phase;
 use crate::rotation;
 
-/// Time limit for the kubelet to register its node.
-const REGISTRATION: Duration = Duration::from_mins(4);
-/// Time limit for the API server to apply the administrator's new rights.
-const RIGHTS: Duration = Duration::from_mins(1);
-const POLL: Duration = Duration::from_millis(50);
+/// The role that the API server creates first of about seventy.
+const FIRST_ROLE: &str = "cluster-admin";
+
+/// A fast machine has the first role within this time: the API server begins to create them after one second.
+const FAST: Duration = Duration::from_secs(2);
 
 /// Steps that wait for the registration of the node.
 const OF_THE_NODE: [Part; 5] =
@@ -59,6 +61,7 @@ pub(crate) async fn complete(
     let client = api::client(cluster, &credentials, PATIENT).await?;
     let missing = Missing::look(&client, cluster, node, machine, cancelled).await?;
     if missing.is_nothing() {
+        minikube_labels::ensure(&client, cluster, node, cancelled).await?;
         return Ok(Outcome::Kept);
     }
     let this = Completion { client, credentials, missing, cluster, node, machine, cancelled };
@@ -135,11 +138,11 @@ impl Completion<'_> {
             return Ok(());
         }
         let authority = self.credentials.authority_pem()?;
-        let patience = Patience::new("the namespace default", RIGHTS, self.cancelled);
+        let patience = Patience::new("the namespace default", self.cancelled);
         loop {
             match namespace::prepare(&self.client, &authority).await {
                 Ok(()) => return Ok(()),
-                Err(error) => patience.pause(POLL, &[one_line(&error)]).await?,
+                Err(error) => patience.pause(&[one_line(&error)]).await?,
             }
         }
     }
@@ -173,8 +176,8 @@ impl Completion<'_> {
     async fn wait_for_registration(&self) -> Result<(), BootstrapError> {
         let name = self.node.spec.name.to_string();
         let nodes = Api::<KubeNode>::all(self.client.clone());
-        let patience =
-            Patience::new(format!("the registration of node {name}"), REGISTRATION, self.cancelled);
+        let patience = Patience::new(format!("the registration of node {name}"), self.cancelled);
+        let work = Work::of(self.machine);
         // Controllers start after the registration: if they exist, the Node object was deleted later.
         if !self.missing.has(Part::ControllerManager) && matches!(exists(&nodes, &name).await, Ok(false)) {
             kubelet::restart(self.machine).await?;
@@ -185,7 +188,7 @@ impl Completion<'_> {
                 Ok(false) => format!("the kubelet has not registered node {name}"),
                 Err(error) => one_line(&error),
             };
-            patience.pause(POLL, &[seen]).await?;
+            patience.pause_while_busy(&work, &[seen]).await?;
         }
     }
 
@@ -195,7 +198,7 @@ impl Completion<'_> {
         }
         let range = self.node.pod_range;
         // Sets the labels in the same patch: if the range is missing, so are they.
-        let labels: BTreeMap<_, _> = self.node.spec.labels.iter().collect();
+        let labels = minikube_labels::all(self.cluster, self.node);
         let patch = Patch::Merge(json!({
             "metadata": {"labels": labels},
             "spec": {"podCIDR": range, "podCIDRs": [range]},
@@ -208,12 +211,22 @@ impl Completion<'_> {
 
     /// Waits until the API server has created the roles of its components. A component that requests its lease
     /// earlier is refused, and retries only seconds later.
+    ///
+    /// A single control plane needs no lease: its components begin to start with the first role, and when they make their
+    /// first requests, the others exist. Not on a slow machine: a controller manager gives up if the API server is not
+    /// healthy ten seconds later.
     async fn wait_for_roles(&self) -> Result<(), BootstrapError> {
-        let patience = Patience::new("the API server's own roles", RIGHTS, self.cancelled);
+        let patience = Patience::new("the API server's own roles", self.cancelled);
+        let roles = Api::<ClusterRole>::all(self.client.clone());
+        let (is_alone, since) = (self.cluster.spec.control_planes().count() == 1, Instant::now());
         loop {
+            let may_begin = is_alone && matches!(exists(&roles, FIRST_ROLE).await, Ok(true));
+            if may_begin && since.elapsed() < FAST {
+                return Ok(());
+            }
             match api::is_done(&self.client, "rbac/bootstrap-roles").await {
                 Ok(()) => return Ok(()),
-                Err(error) => patience.pause(POLL, &[one_line(&error)]).await?,
+                Err(error) => patience.pause(&[one_line(&error)]).await?,
             }
         }
     }
@@ -252,14 +265,51 @@ impl Completion<'_> {
     async fn wait_for_rights(&self) -> Result<(), BootstrapError> {
         let Some(admin) = credentials::read(self.machine, ADMIN_CONF).await? else { return Ok(()) };
         let client = api::client(self.cluster, &admin, PATIENT).await?;
-        let patience = Patience::new("the administrator's first permitted request", RIGHTS, self.cancelled);
+        let patience = Patience::new("the administrator's permissions", self.cancelled);
         loop {
             let seen = match api::serves(&client).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => format!("the namespace {SYSTEM} does not exist"),
                 Err(error) => one_line(&error),
             };
-            patience.pause(POLL, &[seen]).await?;
+            patience.pause(&[seen]).await?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fake_api::FakeApi;
+    use flotilla_testkit::fake::{self, FakeMachine};
+
+    const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin";
+    const ROLES_DONE: &str = "/readyz/poststarthook/rbac/bootstrap-roles";
+
+    /// Whether controllers of so many control planes start with what the API has.
+    async fn start(control_planes: usize, objects: &[&str]) -> bool {
+        let mut cluster = fake::cluster("10.213.0.0/24");
+        cluster.spec.nodes = vec![cluster.spec.nodes[0].clone(); control_planes];
+        let (node, machine) = (cluster.primary().unwrap(), FakeMachine::new(&[], &[]));
+        let api =
+            FakeApi::new(&objects.iter().map(|path| (*path, json!({"metadata": {}}))).collect::<Vec<_>>());
+        let (authority, certificate, key) = (String::new(), String::new(), String::new());
+        let credentials = Credentials { path: "", authority, certificate, key };
+        let limits = Cancelled::new(Arc::new(|| false)).within(Duration::from_secs(1));
+        let missing = Missing::look(&api.client(), &cluster, &node, &machine, &limits).await.unwrap();
+        let (cluster, node, machine, cancelled) = (&cluster, &node, &machine, &limits);
+        let this =
+            Completion { client: api.client(), credentials, missing, cluster, node, machine, cancelled };
+        this.wait_for_roles().await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn controllers_that_hold_an_election_wait_for_all_roles_and_a_single_one_for_the_first() {
+        assert!(!start(1, &[]).await);
+        assert!(start(1, &[ROLE]).await);
+        assert!(!start(2, &[ROLE]).await);
+        assert!(start(2, &[ROLE, ROLES_DONE]).await);
     }
 }

@@ -3,8 +3,9 @@
 //! Pure. The values of a user's flags are serialised, never pasted into text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use flotilla_core::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_core::cluster::{API_NAME, Cluster, Node};
 use flotilla_spec::extra::IGNORE_PREFLIGHT_ERRORS;
 use flotilla_spec::{Component, ExtraOption, Role};
 use serde_json::{Map, Value, json};
@@ -22,6 +23,9 @@ pub(crate) use patches::{join_patches, patches};
 pub(crate) const VALIDITY: &str = "87600h";
 /// The same for authorities, which are never renewed.
 const AUTHORITY_VALIDITY: &str = "876000h";
+
+/// The longest of kubeadm's own limits.
+const KUBEADMS: Duration = Duration::from_mins(5);
 
 /// Facts to look up in the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,16 +61,17 @@ fn render_with(cluster: &Cluster, node: &Node, facts: Facts, initial_members: &[
 }
 
 /// The configuration of `kubeadm join`.
-pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String {
+pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str, limit: Duration) -> String {
     let mut configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",
         "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": token},
         "nodeRegistration": registration(cluster, node),
+        "timeouts": timeouts(limit),
     });
     let is_control_plane = node.spec.role == Role::ControlPlane;
     if is_control_plane {
-        let endpoint = json!({"advertiseAddress": node.address, "bindPort": API_PORT});
+        let endpoint = json!({"advertiseAddress": node.address, "bindPort": cluster.api_port()});
         configuration["controlPlane"] = json!({"localAPIEndpoint": endpoint});
     }
     // kubeadm refuses a directory that does not exist.
@@ -74,6 +79,21 @@ pub(crate) fn render_join(cluster: &Cluster, node: &Node, token: &str) -> String
         configuration["patches"] = json!({"directory": PATCHES});
     }
     yaml::document(&configuration)
+}
+
+/// How long kubeadm waits for each thing. Its own limits are those of a fast machine; one that has less patience than
+/// kubeadm is not shortened.
+fn timeouts(limit: Duration) -> Value {
+    const WAITS: [&str; 6] = [
+        "controlPlaneComponentHealthCheck",
+        "discovery",
+        "etcdAPICall",
+        "kubeletHealthCheck",
+        "kubernetesAPICall",
+        "tlsBootstrap",
+    ];
+    let seconds = limit.clamp(KUBEADMS, Duration::from_hours(24)).as_secs();
+    WAITS.iter().map(|wait| ((*wait).to_owned(), json!(format!("{seconds}s")))).collect()
 }
 
 /// How a kubelet registers its node.
@@ -127,9 +147,10 @@ fn init_configuration(cluster: &Cluster, node: &Node) -> Value {
         // An empty list would create a token that is valid for a day. This one has already expired: every join gets
         // its own token, and the controller manager removes the old ones.
         "bootstrapTokens": [{"ttl": "1s"}],
-        "localAPIEndpoint": {"advertiseAddress": node.address, "bindPort": API_PORT},
+        "localAPIEndpoint": {"advertiseAddress": node.address, "bindPort": cluster.api_port()},
         "nodeRegistration": registration,
         "patches": {"directory": PATCHES},
+        "timeouts": timeouts(KUBEADMS),
     })
 }
 
@@ -167,7 +188,7 @@ fn cluster_configuration(cluster: &Cluster, initial_members: &[Node]) -> Value {
         "kind": "ClusterConfiguration",
         "clusterName": cluster.name().to_string(),
         "kubernetesVersion": cluster.spec.kubernetes_version.to_string(),
-        "controlPlaneEndpoint": format!("{API_NAME}:{API_PORT}"),
+        "controlPlaneEndpoint": format!("{API_NAME}:{}", cluster.api_port()),
         "encryptionAlgorithm": "ECDSA-P256",
         "certificateValidityPeriod": VALIDITY,
         "caCertificateValidityPeriod": AUTHORITY_VALIDITY,
@@ -253,7 +274,7 @@ fn names(cluster: &Cluster) -> BTreeSet<String> {
     let own = [API_NAME, "localhost", "127.0.0.1"].map(str::to_owned);
     let asked = &cluster.spec.api_server;
     own.into_iter()
-        .chain([cluster.virtual_ip().to_string()])
+        .chain([cluster.virtual_ip().to_string(), cluster.api().ip().to_string()])
         .chain(addresses)
         .chain(asked.names.iter().cloned())
         .chain(asked.ips.iter().map(ToString::to_string))

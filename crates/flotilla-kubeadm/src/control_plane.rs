@@ -14,6 +14,7 @@ use futures::future::try_join_all;
 use kube::Client;
 use tokio::sync::Mutex;
 
+use crate::alone;
 use crate::config;
 use crate::credentials::Credentials;
 use crate::etcd;
@@ -25,6 +26,7 @@ use crate::mirror;
 use crate::patience::Cancelled;
 use crate::phase::{self, in_node, run};
 use crate::rotation;
+use crate::serving;
 use crate::stopped;
 use crate::token::Token;
 
@@ -74,7 +76,8 @@ impl Joining<'_> {
     /// Removes leftovers of a killed join or leave, here and in etcd.
     async fn clear(&self) -> Result<(), BootstrapError> {
         let name = self.node.spec.name.to_string();
-        let left = run(self.machine, "look for an unfinished join", Cmd::sh(LOOK)).await?;
+        let look = format!("{}; {LOOK}", alone::forget());
+        let left = run(self.machine, "look for an unfinished join", Cmd::sh(look)).await?;
         {
             let _membership = self.membership.lock().await;
             etcd::remove_node(self.via, &name, self.node.address, self.cancelled).await?;
@@ -89,20 +92,22 @@ impl Joining<'_> {
     async fn join(&self, token: &Token) -> Result<(), BootstrapError> {
         let (node, machine) = (self.node, self.machine);
         hand_over(self.via, machine).await?;
-        put_discovery(machine, self.credentials).await?;
+        put_discovery(self.cluster, machine, self.credentials).await?;
         // The same file as on the first control plane: this node may complete the cluster later.
         let configuration = config::render(self.cluster, node, init::facts(machine).await?);
-        let patches = config::patches(&self.cluster.spec, &node.spec);
+        let patches = config::patches(self.cluster, &node.spec);
         phase::put_configuration(machine, CONFIG, &configuration, &patches).await?;
-        let configuration = config::render_join(self.cluster, node, &token.text());
+        let configuration = config::render_join(self.cluster, node, &token.text(), self.cancelled.limit());
         phase::put_configuration(machine, JOIN_CONFIG, &configuration, &[]).await?;
+        serving::ensure(self.cluster, node, machine).await?;
         phase::kubelet_conf(machine).await?;
-        phase::join_prepare(machine).await?;
+        let limit = self.cancelled.limit();
+        phase::join_prepare(machine, limit).await?;
         {
             let _membership = self.membership.lock().await;
-            phase::join_etcd(machine).await?;
+            phase::join_etcd(machine, limit).await?;
         }
-        phase::join_finish(machine).await?;
+        phase::join_finish(machine, limit).await?;
         rotation::ensure(machine).await?;
         // A control plane that left before has released the virtual IP.
         let keepalived = Cmd::new(["systemctl", "start", "keepalived"]);

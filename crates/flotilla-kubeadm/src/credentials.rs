@@ -2,12 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_core::cluster::Cluster;
 use flotilla_core::{ApiAccess, BootstrapError, Machine};
 use serde::Deserialize;
 
 use crate::files::{ADMIN_CONF, AUTHORITY, SUPER_ADMIN_CONF};
-use crate::marks;
+use crate::membership;
 use crate::phase::in_node;
 use crate::yaml;
 
@@ -134,15 +133,12 @@ pub(crate) async fn read(
 
 /// The administrator's access from the host. An error before the machine is a member: kubeadm may still be writing
 /// the file.
-pub(crate) async fn access(
-    cluster: &Cluster,
-    machine: &dyn Machine,
-) -> Result<Option<ApiAccess>, BootstrapError> {
-    if !marks::has_joined(machine).await? {
+pub(crate) async fn access(server: &str, machine: &dyn Machine) -> Result<Option<ApiAccess>, BootstrapError> {
+    if !membership::has_joined(machine).await? {
         return Ok(None);
     }
     let credentials = read(machine, ADMIN_CONF).await?;
-    credentials.map(|credentials| credentials.access(cluster.api_url())).transpose().map_err(unreadable)
+    credentials.map(|credentials| credentials.access(server.to_owned())).transpose().map_err(unreadable)
 }
 
 /// The certificate of the cluster's authority, which every node has: see [`ApiAccess::ca_pem`].
@@ -157,8 +153,8 @@ fn unreadable(error: CredentialsError) -> BootstrapError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::INITIALISED;
-    use flotilla_testkit::fake::{self, FakeMachine};
+    use flotilla_core::Membership;
+    use flotilla_testkit::fake::FakeMachine;
 
     const FILE: &str = "\
 apiVersion: v1
@@ -239,12 +235,13 @@ users:
 
     #[tokio::test]
     async fn there_is_no_access_before_the_first_answer() {
-        let cluster = fake::cluster("10.213.0.0/24");
+        let server = "https://127.0.0.1:40001";
         let unfinished = FakeMachine::new(&[(ADMIN_CONF, b"clusters:\n- clus")], &[]);
-        assert_eq!(access(&cluster, &unfinished).await.unwrap(), None);
-        let finished = FakeMachine::new(&[(ADMIN_CONF, FILE.as_bytes()), (INITIALISED, b"")], &[]);
-        let access = access(&cluster, &finished).await.unwrap().unwrap();
-        assert_eq!(access.server, "https://10.213.0.254:6443");
+        assert_eq!(access(server, &unfinished).await.unwrap(), None);
+        let finished = FakeMachine::new(&[(ADMIN_CONF, FILE.as_bytes())], &[]);
+        let finished = finished.with_membership(Membership::Member);
+        let access = access(server, &finished).await.unwrap().unwrap();
+        assert_eq!(access.server, server, "it leads where it was said, whatever the file in the node says");
     }
 
     #[tokio::test]

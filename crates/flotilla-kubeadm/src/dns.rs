@@ -48,7 +48,7 @@ mod tests {
     }
 
     async fn ensure_in(api: &FakeApi) -> Option<serde_json::Value> {
-        let never: Cancelled = Arc::new(|| false);
+        let never = Cancelled::new(Arc::new(|| false));
         ensure_several(&api.client(), &never).await.unwrap();
         api.object(PATH).map(|object| object["spec"]["replicas"].clone())
     }

@@ -45,7 +45,7 @@ async fn drain_by(
         // The kubelet that terminates them is off.
         return delete_all(client, name, cancelled).await;
     }
-    let patience = Patience::new(format!("the draining of node {name}"), how.limit, cancelled);
+    let patience = Patience::within(format!("the draining of node {name}"), how.limit, cancelled);
     loop {
         let seen = match evict_all(client, name).await {
             Ok(seen) if seen.is_empty() => return Ok(()),
@@ -53,7 +53,7 @@ async fn drain_by(
             Err(error) if api::is_passing(&error) => vec![one_line(&error)],
             Err(error) => return Err(cannot(format!("evict the pods of node {name}"))(error)),
         };
-        match patience.pause(POLL, &seen).await {
+        match patience.pause_for(POLL, &seen).await {
             Err(BootstrapError::TimedOut { .. }) if how.force => {
                 return delete_all(client, name, cancelled).await;
             }

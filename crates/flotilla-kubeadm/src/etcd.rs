@@ -34,14 +34,14 @@ pub(crate) const PEER_PORT: u16 = 2380;
 const ANSWER: Duration = Duration::from_secs(3);
 /// How much longer than it may wait for its answer its client may take: the node may be busy.
 const MARGIN: Duration = Duration::from_secs(15);
-/// For what the members have to agree on. They let one go only when they have known each other for five seconds.
+/// For the removal of a member. The others let one go only when they have known each other for five seconds.
 const AGREEMENT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(300);
 /// Members of which a majority is up have a leader after a second or two, also if their last one has just ended.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// The members, asked of the one in this machine, and each for its own state. None of them is waited for, but for an
-/// election that is going on.
+/// The members, as the member in this machine lists them, with the state that each reports itself. Waits only while an
+/// election is going on.
 async fn status(via: &dyn Machine) -> Result<Vec<MemberStatus>, BootstrapError> {
     let begun = Instant::now();
     loop {
@@ -92,13 +92,13 @@ pub(crate) async fn members(via: &dyn Machine) -> Result<Vec<Member>, BootstrapE
     Ok(status(via).await?.into_iter().map(|status| status.member).collect())
 }
 
-/// Whether a node's etcd is one of the members, which is for all of them to say: one that is none is made again.
+/// Whether a node's etcd is a member. Asks until the members agree: a node that is no member is joined again.
 pub(crate) async fn has_member(
     via: &dyn Machine,
     node: &Node,
     cancelled: &Cancelled,
 ) -> Result<bool, BootstrapError> {
-    let patience = Patience::new("etcd's agreement on its members", AGREEMENT, cancelled);
+    let patience = Patience::new("the list of etcd members", cancelled);
     Ok(agreed_list(via, &patience).await?.iter().any(|member| member.is_of(node)))
 }
 
@@ -130,7 +130,7 @@ async fn remove(
     is_it: impl Fn(&Member) -> bool,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new(format!("the removal of {name} from etcd"), AGREEMENT, cancelled);
+    let patience = Patience::within(format!("the removal of {name} from etcd"), AGREEMENT, cancelled);
     loop {
         let members = agreed_list(via, &patience).await?;
         let Some(leaving) = members.iter().find(|member| is_it(member)) else { return Ok(()) };
@@ -143,22 +143,22 @@ async fn remove(
         let remove = ["member", "remove", &format!("{:x}", leaving.id)];
         match tell(via, Ipv4Addr::LOCALHOST, &remove).await {
             Ok(_) => {}
-            Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(GuestError::Failed { tail, .. }) => patience.pause_for(POLL, &tail).await?,
             Err(error) => return Err(in_node("remove a member from etcd", via)(error)),
         }
     }
 }
 
-/// Waits until the members agree on writes.
+/// Waits until etcd has quorum and accepts writes.
 pub(crate) async fn wait_until_healthy(
     via: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new("etcd's agreement", AGREEMENT, cancelled);
+    let patience = Patience::new("quorum of etcd", cancelled);
     loop {
         match tell(via, Ipv4Addr::LOCALHOST, &["endpoint", "health"]).await {
             Ok(_) => return Ok(()),
-            Err(GuestError::Failed { tail, .. }) => patience.pause(POLL, &tail).await?,
+            Err(GuestError::Failed { tail, .. }) => patience.pause_for(POLL, &tail).await?,
             Err(error) => return Err(in_node("check the health of etcd", via)(error)),
         }
     }
@@ -167,7 +167,7 @@ pub(crate) async fn wait_until_healthy(
 /// Whose word on the members is taken.
 #[derive(Clone, Copy)]
 enum View {
-    /// That of the one which is asked, also while they cannot agree.
+    /// That of the member that is asked, even without quorum.
     ItsOwn,
     /// That of a majority.
     Agreed,
@@ -178,7 +178,7 @@ async fn agreed_list(via: &dyn Machine, patience: &Patience) -> Result<Vec<Membe
     loop {
         match list(via, View::Agreed).await {
             Err(BootstrapError::Node { source: GuestError::Failed { tail, .. }, .. }) => {
-                patience.pause(POLL, &tail).await?;
+                patience.pause_for(POLL, &tail).await?;
             }
             listed => return listed,
         }

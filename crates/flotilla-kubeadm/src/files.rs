@@ -22,19 +22,10 @@ pub(crate) const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 /// The kubelet's certificate and key, after the first rotation.
 pub(crate) const KUBELET_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 
-/// The certificate that the kubelet signs for its own server.
+/// The certificate of the kubelet's own server, self-signed, and its key.
 pub(crate) const KUBELET_SERVING: &str = "/var/lib/kubelet/pki/kubelet.crt";
+pub(crate) const KUBELET_SERVING_KEY: &str = "/var/lib/kubelet/pki/kubelet.key";
 
-/// Exists since the API answered for the first time: from then on `kubeadm init` is not run again.
-pub(crate) const INITIALISED: &str = "/var/lib/flotilla/initialised";
-/// The same for all other nodes: exists since `kubeadm join` finished.
-pub(crate) const JOINED: &str = "/var/lib/flotilla/joined";
-/// Exists while initial members bootstrap the cluster, until the API has answered for the first time. Before that the
-/// cluster stores no data of users, so its data may be removed.
-pub(crate) const FOUNDING: &str = "/var/lib/flotilla/founding";
-/// Replaces it on all initial members when the API has answered, until the membership is recorded. The data then
-/// belongs to the cluster.
-pub(crate) const FOUNDED: &str = "/var/lib/flotilla/founded";
 /// The discovery file of a joining node: API address and certificate authority.
 pub(crate) const DISCOVERY: &str = "/etc/flotilla/discovery.conf";
 /// Exists while the node is paused. It is removed at shutdown, because nothing is frozen after a boot.

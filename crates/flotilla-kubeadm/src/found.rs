@@ -7,30 +7,33 @@
 //! Joining one after the other takes long: etcd adds a member only five seconds after the last one. So all initial
 //! members know each other from the start. The phases are those of `kubeadm init`, in each machine.
 //!
-//! A mark on each machine says that the bootstrap is unfinished. Before the API's first answer no data of users
-//! exists: the next attempt removes what a killed one left. With the first answer another mark replaces it on all
-//! initial members: from then on their data belongs to the cluster, even if the first one fails.
+//! The record of each machine says that the bootstrap is unfinished. Before the API's first answer no data of users
+//! exists: the next attempt removes what a killed one left. With the first answer all of them are recorded as initial
+//! members: from then on their data belongs to the cluster, even if the first one fails.
 
 use std::sync::Arc;
 
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine, Membership};
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::{Api, Client};
 
+use crate::alone;
 use crate::api::{exists, insist};
+use crate::authorities;
 use crate::config;
 use crate::control_plane::{LOOK, hand_over};
-use crate::files::{CONFIG, FOUNDED, FOUNDING, FOUNDING_CONFIG};
+use crate::files::{CONFIG, FOUNDING_CONFIG};
 use crate::init;
 use crate::kubelet;
 use crate::leave;
-use crate::marks;
+use crate::membership;
 use crate::mirror;
 use crate::patience::Cancelled;
 use crate::phase::{self, run};
 use crate::rotation;
+use crate::serving;
 
 const DATA: &str = "/var/lib/etcd/member";
 
@@ -40,11 +43,16 @@ pub(crate) async fn is_possible(
     machine: &dyn Machine,
     others: &[Arc<dyn Machine>],
 ) -> Result<bool, BootstrapError> {
-    let script = format!("[ ! -e {DATA} ] || [ -e {FOUNDING} -a ! -e {FOUNDED} ] || echo data");
     let every = others.iter().map(AsRef::as_ref).chain([machine]);
-    let looks = every.map(|machine| run(machine, "look for data of etcd", Cmd::sh(script.as_str())));
-    let found = try_join_all(looks).await?;
-    Ok(!others.is_empty() && found.iter().all(|output| output.text().is_empty()))
+    let looks = every.map(|machine| async move {
+        if membership::of(machine).await? == Membership::Founding {
+            return Ok::<_, BootstrapError>(true);
+        }
+        let look = Cmd::sh(format!("[ ! -e {DATA} ] || echo data"));
+        Ok(run(machine, "look for data of etcd", look).await?.text().is_empty())
+    });
+    let are_free = try_join_all(looks).await?;
+    Ok(!others.is_empty() && are_free.into_iter().all(|is_free| is_free))
 }
 
 /// Starts etcd and the API servers in all of these machines.
@@ -61,6 +69,7 @@ pub(crate) async fn found(
     try_join_all(initial_members.iter().map(|(node, machine)| prepare(cluster, node, *machine, &nodes)))
         .await?;
     init::claim_virtual_ip(machine).await?;
+    authorities::put(cluster, machine).await?;
     phase::authorities(machine).await?;
     try_join_all(others.iter().map(|other| hand_over(machine, other.as_ref()))).await?;
     // A failure does not cancel the others: their processes would be left behind.
@@ -75,13 +84,15 @@ async fn prepare(
     machine: &dyn Machine,
     initial_members: &[Node],
 ) -> Result<(), BootstrapError> {
-    let left = run(machine, "look for an unfinished start", Cmd::sh(LOOK)).await?;
+    let look = format!("{}; {LOOK}", alone::forget());
+    let left = run(machine, "look for an unfinished start", Cmd::sh(look)).await?;
     if !left.text().is_empty() {
         leave::clear(machine).await?;
     }
-    marks::put(machine, FOUNDING).await?;
+    membership::set(machine, Membership::Founding).await?;
+    serving::ensure(cluster, node, machine).await?;
     let facts = init::facts(machine).await?;
-    let patches = config::patches(&cluster.spec, &node.spec);
+    let patches = config::patches(cluster, &node.spec);
     phase::put_configuration(machine, CONFIG, &config::render(cluster, node, facts), &patches).await?;
     let founding = config::render_founding(cluster, node, facts, initial_members);
     phase::put_configuration(machine, FOUNDING_CONFIG, &founding, &[]).await
@@ -107,13 +118,11 @@ pub(crate) async fn register(
     try_join_all(registrations).await.map(drop)
 }
 
-/// Marks the data of all other initial members as the cluster's, when the API has answered and the first is a member.
+/// Records the data of all other initial members as the cluster's, when the API has answered and the first is a member.
 pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     let kept = others.iter().map(|other| async {
-        if marks::has(other.as_ref(), FOUNDING).await? {
-            marks::put(other.as_ref(), FOUNDED).await?;
-            let end = Cmd::new(["rm", "-f", FOUNDING]);
-            run(other.as_ref(), "finish the bootstrap", end).await?;
+        if membership::of(other.as_ref()).await? == Membership::Founding {
+            membership::set(other.as_ref(), Membership::InitialMember).await?;
         }
         Ok(())
     });
@@ -122,7 +131,7 @@ pub(crate) async fn keep(others: &[Arc<dyn Machine>]) -> Result<(), BootstrapErr
 
 /// Whether the machine is an initial member whose setup is unfinished.
 pub(crate) async fn is_founder(machine: &dyn Machine) -> Result<bool, BootstrapError> {
-    Ok(marks::has(machine, FOUNDING).await? || marks::has(machine, FOUNDED).await?)
+    Ok(matches!(membership::of(machine).await?, Membership::Founding | Membership::InitialMember))
 }
 
 /// Completes a registered initial member like the first one.
@@ -142,9 +151,9 @@ pub(crate) async fn finish(
     rotation::ensure(machine).await
 }
 
-/// Removes the mark of the bootstrap when the membership is recorded.
+/// Removes the configuration of the bootstrap when the membership is recorded.
 pub(crate) async fn end(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let end = Cmd::new(["rm", "-f", FOUNDING, FOUNDED, FOUNDING_CONFIG]);
+    let end = Cmd::new(["rm", "-f", FOUNDING_CONFIG]);
     run(machine, "finish the bootstrap", end).await.map(drop)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flotilla_core::cluster::{API_PORT, Cluster, Node};
+use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::{Cmd, GuestError, Machine, NodeHealth, Unresponsive};
 use flotilla_spec::Role;
 
@@ -18,7 +18,7 @@ pub(crate) async fn health(cluster: &Cluster, node: &Node, machine: &dyn Machine
     let address = cluster.virtual_ip().to_string();
     let holds = Cmd::new(["ip", "-4", "-oneline", "address", "show", "to", &address]).within(LIMIT);
     let (kubelet, api_server, held) =
-        tokio::join!(guest.run(kubelet), guest.run(own_api_server()), guest.run(holds));
+        tokio::join!(guest.run(kubelet), guest.run(own_api_server(cluster.api_port())), guest.run(holds));
     NodeHealth {
         api_server: api_server.is_ok(),
         holds_virtual_ip: held.is_ok_and(|held| !held.text().is_empty()),
@@ -36,8 +36,8 @@ fn of_kubelet<T>(active: &Result<T, GuestError>) -> NodeHealth {
 }
 
 /// Checks a control plane's own API server, like keepalived.
-fn own_api_server() -> Cmd {
-    let url = format!("https://127.0.0.1:{API_PORT}/livez");
+fn own_api_server(port: u16) -> Cmd {
+    let url = format!("https://127.0.0.1:{port}/livez");
     Cmd::new(["curl", "--silent", "--fail", "--insecure", "--max-time", "2", "--output", "/dev/null", &url])
         .within(LIMIT)
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_control_plane_is_asked_for_its_api_server_and_the_virtual_address() {
+    async fn a_control_plane_is_asked_for_its_api_server_and_the_virtual_ip() {
         let (health, asked) = of(Role::ControlPlane, &[("ip -4", Ok("2: eth0 inet 10.213.0.254/32"))]).await;
         let well = NodeHealth { kubelet: true, api_server: true, holds_virtual_ip: true, unresponsive: None };
         assert_eq!((health, asked), (well, 3));

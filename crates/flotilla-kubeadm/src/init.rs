@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::bootstrap::FIRST_ANSWER;
-use flotilla_core::cluster::{API_IS_COMING, Cluster, Node};
+use flotilla_core::cluster::{self, API_IS_COMING, Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Membership, node};
@@ -12,18 +11,23 @@ use flotilla_node_api::Cgroup;
 use kube::Client;
 
 use crate::api::{self, PATIENT, QUICK};
+use crate::authorities;
 use crate::config::{self, Facts};
 use crate::credentials;
-use crate::files::{CONFIG, INITIALISED};
+use crate::files::CONFIG;
 use crate::found;
+use crate::host_mounts::DETACH;
 use crate::kubelet::{self, CrashWatch};
 use crate::leader;
-use crate::marks;
-use crate::patience::{Cancelled, Patience};
+use crate::membership;
+use crate::patience::{Cancelled, Patience, Work};
+use crate::pause;
 use crate::phase::{self, in_node, run};
+use crate::priority;
+use crate::serving;
 
-/// Short, because everything else waits for the first answer, and a request on an open connection is cheap.
-const POLL: Duration = Duration::from_millis(20);
+/// How long an API server that runs may take to say so.
+const QUICK_LOOK: Duration = Duration::from_secs(2);
 
 /// Removes what a killed `kubeadm init` left, unless data exists that belongs to its certificates.
 ///
@@ -40,43 +44,59 @@ pub(crate) async fn start_api(
     others: &[Arc<dyn Machine>],
     cancelled: &Cancelled,
 ) -> Result<Outcome, BootstrapError> {
-    let membership = marks::membership(machine).await?;
-    if membership == Membership::None {
-        refuse_a_second_cluster(node, others).await?;
-        if found::is_possible(machine, others).await? {
-            found::found(cluster, node, machine, others).await?;
-        } else {
-            initialise(cluster, node, machine).await?;
-        }
-    } else {
+    let membership = membership::of(machine).await?;
+    if membership.holds_data() {
         let client = api::client(cluster, &credentials::require(machine).await?, QUICK).await?;
-        let serves = matches!(tokio::time::timeout(PATIENT, api::serves(&client)).await, Ok(Ok(true)));
+        let serves = matches!(tokio::time::timeout(QUICK_LOOK, api::serves(&client)).await, Ok(Ok(true)));
         if serves && membership == Membership::Member {
             found::keep(others).await?;
             return Ok(Outcome::Kept);
         }
         claim_virtual_ip(machine).await?;
         // The kubelet started with the machine and starts the rest, unless somebody has stopped it.
-        run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
+        kubelet::start(machine).await?;
+        start_members(others).await;
+    } else {
+        refuse_a_second_cluster(node, others).await?;
+        if found::is_possible(machine, others).await? {
+            found::found(cluster, node, machine, others).await?;
+        } else {
+            initialise(cluster, node, machine).await?;
+        }
     }
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
-    if membership == Membership::None {
+    if membership.holds_data() {
+        let machines = others.iter().map(AsRef::as_ref).chain([machine]);
+        leader::release_void(&client, cluster, machines, cancelled).await?;
+    } else {
+        priority::ensure(&client, cancelled).await?;
         if found::is_founder(machine).await? {
             found::register(&client, machine, others, cancelled).await?;
         }
-    } else {
-        let machines = others.iter().map(AsRef::as_ref).chain([machine]);
-        leader::release_void(&client, cluster, machines, cancelled).await?;
     }
     answered(machine, others).await?;
     Ok(Outcome::Done)
 }
 
+/// Starts etcd's other members, which a restoration may have stopped before it failed: one of several is no majority.
+async fn start_members(others: &[Arc<dyn Machine>]) {
+    let is_to_run = async |other: &dyn Machine| {
+        membership::of(other).await.is_ok_and(Membership::holds_data) && !pause::is_paused(other).await
+    };
+    let mut members = Vec::new();
+    for other in others.iter().map(AsRef::as_ref) {
+        if is_to_run(other).await {
+            members.push(other);
+        }
+    }
+    kubelet::start_all(members.into_iter()).await;
+}
+
 /// Records that the API has answered, on all initial members: their data is not removed any more.
 async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
-    if !marks::has_joined(machine).await? {
-        marks::put(machine, INITIALISED).await?;
+    if !membership::has_joined(machine).await? {
+        membership::set(machine, Membership::Member).await?;
         found::end(machine).await?;
     }
     found::keep(others).await
@@ -85,7 +105,7 @@ async fn answered(machine: &dyn Machine, others: &[Arc<dyn Machine>]) -> Result<
 /// `kubeadm init` must not run next to an existing cluster.
 async fn refuse_a_second_cluster(node: &Node, others: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
     for other in others {
-        if marks::membership(other.as_ref()).await? != Membership::None {
+        if membership::of(other.as_ref()).await?.holds_data() {
             let action = format!("create a control plane on node {}", node.spec.name);
             let source = format!("node {} is already a member of the cluster", other.name());
             return Err(BootstrapError::Api { action, source: source.into() });
@@ -100,7 +120,7 @@ pub(crate) async fn restart(
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<Client, BootstrapError> {
-    run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
+    kubelet::start(machine).await?;
     let client = api::client(cluster, &credentials::require(machine).await?, PATIENT).await?;
     wait_for_answer(&client, cluster, machine, cancelled).await?;
     leader::release_all(&client, cancelled).await?;
@@ -118,15 +138,18 @@ pub(crate) async fn claim_virtual_ip(machine: &dyn Machine) -> Result<(), Bootst
 /// existing certificates and writes everything else again.
 async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Result<(), BootstrapError> {
     claim_virtual_ip(machine).await?;
+    serving::ensure(cluster, node, machine).await?;
     let configuration = config::render(cluster, node, facts(machine).await?);
-    phase::put_configuration(machine, CONFIG, &configuration, &config::patches(&cluster.spec, &node.spec))
-        .await?;
+    phase::put_configuration(machine, CONFIG, &configuration, &config::patches(cluster, &node.spec)).await?;
+    authorities::put(cluster, machine).await?;
     match phase::init(machine).await {
         Err(BootstrapError::Node { action, node, source: source @ GuestError::Failed { .. } }) => {
+            run(machine, "detach mounts of the host", Cmd::sh(DETACH)).await?;
             let cleared = run(machine, "remove an unfinished start", Cmd::sh(CLEAR)).await?;
             if cleared.text() == "kept" {
                 return Err(BootstrapError::Node { action, node, source });
             }
+            authorities::put(cluster, machine).await?;
             phase::init(machine).await
         }
         done => done,
@@ -135,7 +158,7 @@ async fn initialise(cluster: &Cluster, node: &Node, machine: &dyn Machine) -> Re
 
 /// What has to be looked up in a machine.
 pub(crate) async fn facts(machine: &dyn Machine) -> Result<Facts, BootstrapError> {
-    let status = node::status(machine).await.map_err(in_node("look at the control groups", machine))?;
+    let status = node::status(machine).await.map_err(in_node("inspect the control groups", machine))?;
     Ok(Facts { cgroup_v1: status.cgroup == Cgroup::V1 })
 }
 
@@ -145,7 +168,8 @@ async fn wait_for_answer(
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
-    let patience = Patience::new("the first answer of the API server", FIRST_ANSWER, cancelled);
+    let patience = Patience::new("the first answer of the API server", cancelled);
+    let work = Work::of(machine);
     let mut deaths = CrashWatch::from_now(machine).await?;
     loop {
         deaths.check().await?;
@@ -154,13 +178,13 @@ async fn wait_for_answer(
             Ok(false) => "the namespace kube-system does not exist yet".to_owned(),
             Err(error) => one_line(&error),
         };
-        match patience.pause(POLL, &[format!("{}: {answer}", cluster.api_url())]).await {
-            Err(BootstrapError::TimedOut { what, limit, mut seen }) => {
-                seen.extend(kubelet::last_words_and_containers(machine).await);
-                return Err(BootstrapError::TimedOut { what, limit, seen });
-            }
-            result => result?,
+        let mut waited =
+            patience.pause_while_busy(&work, &[format!("{}: {answer}", cluster::url(cluster.api()))]).await;
+        if let Err(BootstrapError::TimedOut { seen, .. } | BootstrapError::Stalled { seen, .. }) = &mut waited
+        {
+            seen.extend(kubelet::last_words_and_containers(machine).await);
         }
+        waited?;
     }
 }
 
@@ -170,7 +194,6 @@ mod tests {
 
     use super::*;
     use crate::etcd::sh;
-    use crate::files::FOUNDING;
     use flotilla_testkit::fake::{self, FakeMachine};
 
     async fn initialise_on(machine: &FakeMachine) -> Result<(), BootstrapError> {
@@ -200,9 +223,21 @@ mod tests {
         initialise_on(&machine).await.unwrap();
         assert_eq!(
             programs(&machine),
-            ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c", "kubeadm init"]
+            ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c", "sh -c", "kubeadm init"]
         );
         assert!(machine.log().contains(&format!("sh -c {CLEAR}")), "{:?}", machine.log());
+    }
+
+    #[tokio::test]
+    async fn members_that_a_failed_restoration_stopped_are_started_and_others_are_not() {
+        let member = || FakeMachine::new(&[], &[]).with_membership(Membership::Member);
+        let paused = member();
+        paused.put_file(crate::files::PAUSED, b"");
+        let others = [member(), paused, FakeMachine::new(&[], &[])];
+        let machines = others.clone().map(|other| Arc::new(other) as Arc<dyn Machine>);
+        start_members(&machines).await;
+        let is_started = |other: &FakeMachine| other.log().contains(&"systemctl start kubelet".to_owned());
+        assert_eq!(others.each_ref().map(is_started), [true, false, false]);
     }
 
     /// What a killed `kubeadm init` may leave, and whether it belongs to it.
@@ -243,29 +278,28 @@ mod tests {
     async fn a_cluster_with_data_is_never_begun_afresh() {
         let machine = FakeMachine::new(&[], &[("kubeadm init", Err("")), ("etcd/member", Ok("kept"))]);
         let error = initialise_on(&machine).await.unwrap_err();
-        assert_eq!(error.to_string(), "cannot initialise the control plane in node demo");
-        assert_eq!(programs(&machine), ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c"]);
+        assert_eq!(error.to_string(), "cannot initialise the control plane on node demo");
+        assert_eq!(
+            programs(&machine),
+            ["/usr/local/sbin/flotilla-init status", "kubeadm init", "sh -c", "sh -c"]
+        );
     }
 
     #[tokio::test]
     async fn with_the_first_answer_the_data_of_all_founders_is_the_clusters() {
         let founder = |name: &str| {
             let machine = FakeMachine::named(name.parse().unwrap(), &[]);
-            machine.put_file(FOUNDING, b"");
-            machine
+            machine.with_membership(Membership::Founding)
         };
         let machines = ["demo", "demo-m02", "demo-m03"].map(founder);
         let [first, others @ ..] = &machines;
         let others = others.each_ref().map(|other| Arc::new(other.clone()) as Arc<dyn Machine>);
         answered(first, &others).await.unwrap();
-        assert_eq!(marks::membership(first).await.unwrap(), Membership::Member);
+        assert_eq!(membership::of(first).await.unwrap(), Membership::Member);
         for other in &others {
-            assert_eq!(marks::membership(other.as_ref()).await.unwrap(), Membership::InitialMember);
+            assert_eq!(membership::of(other.as_ref()).await.unwrap(), Membership::InitialMember);
             // It is still to be finished.
             assert!(found::is_founder(other.as_ref()).await.unwrap());
-        }
-        for machine in &machines {
-            assert!(machine.file(FOUNDING).is_none(), "nothing may be cleared away on {}", machine.name());
         }
         // The first disk is lost, and the next start begins with another machine: no second cluster is made.
         let node = fake::cluster("10.213.0.0/24").primary().unwrap();
@@ -274,21 +308,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kill_between_the_marks_is_made_up_for_by_the_next_start() {
-        let first = FakeMachine::new(&[(INITIALISED, b"")], &[]);
+    async fn a_kill_between_the_records_is_made_up_for_by_the_next_start() {
+        let first = FakeMachine::new(&[], &[]).with_membership(Membership::Member);
         let other = FakeMachine::named("demo-m02".parse().unwrap(), &[]);
-        other.put_file(FOUNDING, b"");
+        let other = other.with_membership(Membership::Founding);
         answered(&first, &[Arc::new(other.clone())]).await.unwrap();
-        assert_eq!(marks::membership(&other).await.unwrap(), Membership::InitialMember);
+        assert_eq!(membership::of(&other).await.unwrap(), Membership::InitialMember);
     }
 
     #[tokio::test]
-    async fn a_machine_whose_marks_cannot_be_read_is_no_reason_to_make_a_second_cluster() {
+    async fn a_machine_whose_record_cannot_be_read_is_no_reason_to_make_a_second_cluster() {
         let other = FakeMachine::named("demo-m02".parse().unwrap(), &[]);
-        other.break_file(INITIALISED);
+        other.break_record();
         let node = fake::cluster("10.213.0.0/24").primary().unwrap();
         let error = refuse_a_second_cluster(&node, &[Arc::new(other)]).await.unwrap_err();
-        assert_eq!(error.to_string(), "cannot read a file in node demo-m02");
+        assert_eq!(error.to_string(), "the record of node demo-m02 is damaged");
     }
 
     #[tokio::test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use flotilla_core::cluster::{API_NAME, API_PORT, Cluster, Node};
+use flotilla_core::cluster::{API_NAME, Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::explain::one_line;
-use flotilla_core::{BootstrapError, Cmd, Machine};
+use flotilla_core::{BootstrapError, Cmd, Machine, Membership};
 use flotilla_spec::Role;
 use k8s_openapi::api::core::v1::{Node as KubeNode, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Mutex;
 
+use crate::alone;
 use crate::api::{self, PATIENT, SYSTEM, exists, insist};
 use crate::config;
 use crate::control_plane::{self, Joining};
@@ -20,20 +21,18 @@ use crate::credentials::{self, Credentials};
 use crate::dns;
 use crate::drain;
 use crate::etcd;
-use crate::files::{CONFIG, DISCOVERY, JOINED, KUBELET_CONF};
+use crate::files::{CONFIG, DISCOVERY, KUBELET_CONF};
 use crate::found;
 use crate::kubelet::{self, CrashWatch};
-use crate::marks;
+use crate::membership;
+use crate::minikube_labels;
 use crate::mirror;
-use crate::patience::{Cancelled, Patience};
+use crate::patience::{Cancelled, Patience, Work};
 use crate::phase::{self, in_node, run};
+use crate::serving;
 use crate::token::{JOINS, Token};
 use crate::update_labels;
 use crate::yaml;
-
-/// Time limit from a joined kubelet to its Node object.
-const REGISTRATION: Duration = Duration::from_mins(4);
-const POLL: Duration = Duration::from_millis(50);
 
 /// Leftovers of a join that was killed before the kubelet had its own credentials.
 const CLEAR: &str = "systemctl stop kubelet; rm -f /etc/kubernetes/bootstrap-kubelet.conf";
@@ -52,12 +51,13 @@ pub(crate) async fn join(
     let client = api::client(cluster, &credentials, PATIENT).await?;
     // The other control planes may have removed it while it was off.
     let is_listed = node.spec.role == Role::Worker || etcd::has_member(primary, node, cancelled).await?;
-    if is_listed && marks::has_joined(machine).await? {
+    if is_listed && membership::has_joined(machine).await? {
         if insist("look for the node", cancelled, || is_registered(&client, node)).await? {
             drain::uncordon(&client, node.spec.name.as_ref(), cancelled).await?;
+            minikube_labels::ensure(&client, cluster, node, cancelled).await?;
             return Ok(Outcome::Kept);
         }
-        register_again(&client, node, machine, cancelled).await?;
+        register_again(&client, cluster, node, machine, cancelled).await?;
         return Ok(Outcome::Done);
     }
     let is_founder = is_listed && found::is_founder(machine).await?;
@@ -66,19 +66,23 @@ pub(crate) async fn join(
         Role::Worker => join_worker(cluster, node, machine, &client, &credentials, cancelled).await?,
         Role::ControlPlane => {
             forget_predecessor(&client, node, cancelled).await?;
+            {
+                let _membership = membership.lock().await;
+                alone::end(cluster, primary, cancelled).await?;
+            }
             let (client, credentials, via) = (&client, &credentials, primary);
             let joining = Joining { cluster, node, machine, via, client, credentials, membership, cancelled };
             control_plane::join(&joining).await?;
         }
     }
-    finish(&client, node, machine, cancelled).await?;
+    finish(&client, cluster, node, machine, cancelled).await?;
     match node.spec.role {
         Role::ControlPlane if is_founder => found::finish(&client, node, machine, cancelled).await?,
         Role::ControlPlane => dns::ensure_several(&client, cancelled).await?,
         Role::Worker => {}
     }
     Token::forget(&client, node, cancelled).await?;
-    marks::put(machine, JOINED).await?;
+    membership::set(machine, Membership::Member).await?;
     found::end(machine).await?;
     Ok(Outcome::Done)
 }
@@ -94,14 +98,15 @@ async fn join_worker(
     let has_credentials =
         machine.guest().read(KUBELET_CONF).await.map_err(in_node("look for a kubelet", machine))?;
     if has_credentials.is_some() {
-        return Ok(());
+        // A join that was given up has stopped the kubelet.
+        return kubelet::start(machine).await;
     }
     run(machine, "remove an unfinished join", Cmd::sh(CLEAR)).await?;
     // Without credentials this machine has not registered. An existing Node object belongs to a node that was deleted
     // while the API did not answer: kubeadm refuses the name of a Ready node, and a pod range cannot change.
     forget_by(client, node.spec.name.as_ref(), cancelled).await?;
     let token = Token::create(client, node, cancelled).await?;
-    let joined = kubeadm_join(cluster, node, machine, credentials, &token).await;
+    let joined = kubeadm_join(cluster, node, machine, credentials, &token, cancelled.limit()).await;
     // Also after a failure. If this fails, the token expires by itself.
     let removed = token.remove(client, cancelled).await;
     joined.and(removed)
@@ -128,12 +133,13 @@ async fn is_registered(client: &Client, node: &Node) -> Result<bool, kube::Error
 /// Registers a node again whose Node object was deleted.
 async fn register_again(
     client: &Client,
+    cluster: &Cluster,
     node: &Node,
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     kubelet::restart(machine).await?;
-    finish(client, node, machine, cancelled).await?;
+    finish(client, cluster, node, machine, cancelled).await?;
     // The kubelet only sets the taints of its join.
     update_labels::change_node(client, &node.spec, &node.spec, cancelled).await?;
     if node.spec.role == Role::ControlPlane {
@@ -149,15 +155,18 @@ async fn kubeadm_join(
     machine: &dyn Machine,
     credentials: &Credentials,
     token: &Token,
+    limit: Duration,
 ) -> Result<(), BootstrapError> {
-    put_discovery(machine, credentials).await?;
-    let configuration = config::render_join(cluster, node, &token.text());
+    serving::ensure(cluster, node, machine).await?;
+    put_discovery(cluster, machine, credentials).await?;
+    let configuration = config::render_join(cluster, node, &token.text(), limit);
     phase::put_configuration(machine, CONFIG, &configuration, &config::join_patches(&node.spec)).await?;
-    phase::join(machine).await
+    phase::join(machine, limit).await
 }
 
 /// Writes the discovery file: API address and certificate authority.
 pub(crate) async fn put_discovery(
+    cluster: &Cluster,
     machine: &dyn Machine,
     credentials: &Credentials,
 ) -> Result<(), BootstrapError> {
@@ -166,7 +175,7 @@ pub(crate) async fn put_discovery(
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "", "cluster": {
-            "server": format!("https://{API_NAME}:{API_PORT}"),
+            "server": format!("https://{API_NAME}:{}", cluster.api_port()),
             "certificate-authority-data": credentials.authority,
         }}],
     });
@@ -178,30 +187,30 @@ pub(crate) async fn put_discovery(
 /// namespaces.
 async fn finish(
     client: &Client,
+    cluster: &Cluster,
     node: &Node,
     machine: &dyn Machine,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let name = node.spec.name.to_string();
     let nodes = Api::<KubeNode>::all(client.clone());
-    let patience = Patience::new(format!("the registration of node {name}"), REGISTRATION, cancelled);
-    let mut deaths = CrashWatch::from_now(machine).await?;
+    let patience = Patience::new(format!("the registration of node {name}"), cancelled);
+    let (work, mut deaths) = (Work::of(machine), CrashWatch::from_now(machine).await?);
     loop {
         let seen = match is_registered(client, node).await {
             Ok(true) => break,
             Ok(false) => format!("the kubelet has not registered node {name}"),
             Err(error) => one_line(&error),
         };
-        patience.pause(POLL, &[seen]).await?;
+        patience.pause_while_busy(&work, &[seen]).await?;
         deaths.check().await?;
     }
     let range = node.pod_range;
-    let mut labels = serde_json::Map::new();
+    let mut labels = minikube_labels::all(cluster, node);
     // kubeadm sets only the role of control planes.
     if node.spec.role == Role::Worker {
-        labels.insert("node-role.kubernetes.io/worker".to_owned(), json!(""));
+        labels.entry("node-role.kubernetes.io/worker".to_owned()).or_default();
     }
-    labels.extend(node.spec.labels.iter().map(|(key, value)| (key.to_owned(), json!(value))));
     let patch = Patch::Merge(json!({
         "metadata": {"labels": labels},
         "spec": {"podCIDR": range, "podCIDRs": [range]},
@@ -240,9 +249,8 @@ impl Token {
         node: &Node,
         cancelled: &Cancelled,
     ) -> Result<Self, BootstrapError> {
-        let token = Self::random(node.spec.name.as_ref()).map_err(|source| BootstrapError::Api {
-            action: "create a token".into(),
-            source: source.into(),
+        let token = Self::random(node.spec.name.as_ref(), cancelled.limit()).map_err(|source| {
+            BootstrapError::Api { action: "create a token".into(), source: source.into() }
         })?;
         let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
         insist("create a token", cancelled, || api::create(&secrets, token.secret())).await?;

@@ -13,6 +13,7 @@ mod files;
 mod layout;
 mod lock;
 mod owner;
+mod personal;
 mod save;
 mod tree;
 
@@ -23,10 +24,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flotilla_core::NameTaken;
+use flotilla_core::{Changed, NameTaken};
 
 pub use change::Malformed;
 pub use files::Kubeconfigs;
+pub use personal::PersonalKubeconfig;
 
 use change::Change;
 use lock::Lock;
@@ -80,14 +82,6 @@ pub enum State {
     Different,
     /// The name is used by another cluster or by an entry of the user.
     Taken,
-}
-
-/// Whether the file was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
-    Yes,
-    /// It was as it should be.
-    No,
 }
 
 /// A kubeconfig could not be read or changed. In that case it is as it was before.
@@ -181,6 +175,7 @@ impl KubeconfigFile {
             return Err(KubeconfigError::NotAFile { path: self.path.clone() });
         }
         let write = |source| KubeconfigError::Write { path: self.path.clone(), source };
+        save::refuse_links_out(&self.path, self.owner).map_err(write)?;
         save::make_directory_of(&self.path, self.owner).map_err(write)?;
         let _lock = Lock::acquire(&self.path, PATIENCE)?;
         let text = self.text()?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, node};
 use flotilla_node_api::Unit;
+use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::files::CRI_SOCKET;
@@ -13,14 +14,27 @@ use crate::phase::{in_node, run};
 /// How often to look, and how many deaths are too many.
 const LOOK: Duration = Duration::from_secs(3);
 const TOO_MANY: u32 = 5;
+/// The pause after a look is so many times as long as the look: a node that takes seconds to answer has better things to do.
+const REST: u32 = 9;
 
 /// How many lines of its log are its last words.
 const LAST: usize = 10;
 
+/// Starts it, unless it runs.
+pub(crate) async fn start(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await.map(drop)
+}
+
+/// Starts it wherever that is possible: what a machine lacks that does not answer, whoever waits for it will say.
+pub(crate) async fn start_all<'a>(machines: impl Iterator<Item = &'a dyn Machine>) {
+    join_all(machines.map(start)).await;
+}
+
 /// The deaths of a machine's kubelet from now on.
 pub(crate) struct CrashWatch<'a> {
     machine: &'a dyn Machine,
-    before: u32,
+    /// None until the node has said so once.
+    before: Option<u32>,
     next_look: Instant,
 }
 
@@ -34,11 +48,14 @@ impl<'a> CrashWatch<'a> {
         if Instant::now() < self.next_look {
             return Ok(());
         }
-        if count(self.machine).await? >= self.before + TOO_MANY {
+        let begun = Instant::now();
+        let now = count(self.machine).await?;
+        self.before = self.before.or(now);
+        if now.zip(self.before).is_some_and(|(now, before)| now >= before + TOO_MANY) {
             let (node, seen) = (self.machine.name().to_string(), log_tail(self.machine).await);
             return Err(BootstrapError::Crashing { node, seen });
         }
-        self.next_look = Instant::now() + LOOK;
+        self.next_look = Instant::now() + pause_after(begun.elapsed());
         Ok(())
     }
 
@@ -53,18 +70,22 @@ impl<'a> CrashWatch<'a> {
     }
 }
 
+fn pause_after(look: Duration) -> Duration {
+    LOOK.max(REST * look)
+}
+
 /// Makes the kubelet register its node again, if somebody has deleted it: it does so only when it begins.
 pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError> {
     run(machine, "restart the kubelet", Cmd::new(["systemctl", "restart", "kubelet"])).await.map(drop)
 }
 
-/// How often the kubelet has died by itself since this machine was booted.
-async fn count(machine: &dyn Machine) -> Result<u32, BootstrapError> {
+/// How often the kubelet has died by itself since this machine was booted, as far as that can be told.
+async fn count(machine: &dyn Machine) -> Result<Option<u32>, BootstrapError> {
     match node::status(machine).await {
-        Ok(status) => Ok(status.deaths(Unit::Kubelet)),
-        // It does not count them in a way that we understand.
-        Err(GuestError::OtherVersion { .. }) => Ok(0),
-        Err(error) => Err(in_node("look at the kubelet", machine)(error)),
+        Ok(status) => Ok(Some(status.deaths(Unit::Kubelet))),
+        // It does not count them in a way that we understand, or is too slow to say.
+        Err(GuestError::OtherVersion { .. } | GuestError::TimedOut { .. }) => Ok(None),
+        Err(error) => Err(in_node("inspect the kubelet", machine)(error)),
     }
 }
 
@@ -132,6 +153,12 @@ panic: cannot set feature gate NodeSwap to false, feature is locked to true
         let words = log.lines().take(2);
         assert!(matches!(error, BootstrapError::Crashing { seen, .. } if words.eq(&seen)));
         assert_eq!(started.elapsed(), 2 * LOOK);
+    }
+
+    #[test]
+    fn a_slow_node_is_looked_at_less_often() {
+        assert_eq!(pause_after(Duration::from_millis(20)), LOOK);
+        assert_eq!(pause_after(Duration::from_secs(5)), Duration::from_secs(45));
     }
 
     #[tokio::test(start_paused = true)]

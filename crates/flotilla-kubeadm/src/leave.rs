@@ -10,22 +10,23 @@ use kube::Client;
 use crate::api::{self, PATIENT};
 use crate::credentials;
 use crate::etcd;
-use crate::files::{CRI_SOCKET, FOUNDING};
+use crate::files::{ADMIN_CONF, CRI_SOCKET, SUPER_ADMIN_CONF};
+use crate::host_mounts::DETACH;
 use crate::leader;
-use crate::marks;
+use crate::membership;
 use crate::mirror;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::{in_node, run};
 use crate::stopped;
 
-/// For the virtual address to be with another.
+/// Until another control plane holds the virtual IP.
 const ADDRESS: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(50);
 const RESET: Duration = Duration::from_mins(2);
 
-/// Takes a control plane out of the cluster's, whatever of that is done already.
+/// Removes a control plane from the cluster, and resumes if that was interrupted.
 ///
-/// Its marks go first: what is killed in the middle is no member any more, and its next join clears up.
+/// Its recorded membership ends first: if we are killed in the middle, the node counts as not joined, and its next join
+/// cleans up.
 pub(crate) async fn leave(
     cluster: &Cluster,
     node: &Node,
@@ -48,7 +49,7 @@ async fn leave_by(
     let on = machine.filter(|machine| machine.state().power == Power::On);
     match (on, machine) {
         (Some(machine), _) => give_up(machine).await?,
-        (None, Some(machine)) => marks::remove_from_disk(machine)?,
+        (None, Some(machine)) => membership::end(machine).await?,
         (None, None) => {}
     }
     etcd::remove_node(via, &name, node.address, cancelled).await?;
@@ -63,11 +64,11 @@ async fn leave_by(
     }
 }
 
-/// Stops being a member in our eyes, having the virtual address, and answering for the API: its server takes itself off
-/// the list of those that pods ask. Nothing else is done while the address is still here: the others could not be asked.
+/// Ends the recorded membership, releases the virtual IP and stops the API server, which removes itself from the endpoints
+/// of the API's service. The virtual IP goes before anything else: while this node holds it, no other API server can be
+/// reached there.
 async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let marks = Cmd::new(["rm", "-f"].into_iter().chain(marks::ALL));
-    run(machine, "leave the cluster", marks).await?;
+    membership::end(machine).await?;
     stop_keepalived(machine).await?;
     run(machine, "stop the kubelet", Cmd::new(["systemctl", "stop", "kubelet"])).await?;
     // It may have ended already.
@@ -77,7 +78,7 @@ async fn give_up(machine: &dyn Machine) -> Result<(), BootstrapError> {
     run(machine, "stop the API server", Cmd::sh(stop)).await.map(drop)
 }
 
-/// Fails if the address is still here: of keepalived's two processes PID 1 knows the first.
+/// Fails if the node still holds the virtual IP: PID 1 knows only the first of keepalived's two processes.
 async fn stop_keepalived(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let action = "release the virtual IP";
     run(machine, action, Cmd::new(["systemctl", "stop", "keepalived"])).await?;
@@ -97,29 +98,31 @@ async fn stop_keepalived(machine: &dyn Machine) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Makes a machine out of a control plane, by kubeadm. It is not told of the cluster, which would be asked to remove a
-/// member of etcd and may not answer.
+/// Resets the node with `kubeadm reset`, without giving it access to the cluster: it would ask etcd, which may not answer,
+/// to remove the member.
 ///
-/// The data of one that has left before, or never joined, is deleted: the others have it. One that is still marked as a
-/// member may have data that nobody else has, and that is set aside.
+/// The data of one that has left before, or never joined, is deleted: the others have it. One that is still recorded as
+/// a member may have data that nobody else has, and that is set aside.
 pub(crate) async fn clear(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    if marks::membership(machine).await? != Membership::None {
+    run(machine, "detach mounts of the host", Cmd::sh(DETACH)).await?;
+    if membership::of(machine).await?.holds_data() {
         etcd::set_aside(machine).await?;
     }
-    let (action, marks) = ("reset the control plane", marks::ALL.join(" "));
-    let marks = format!("rm -f {marks} /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf");
-    run(machine, action, Cmd::sh(marks)).await?;
+    membership::end(machine).await?;
+    let action = "reset the control plane";
+    let administrators = Cmd::new(["rm", "-f", ADMIN_CONF, SUPER_ADMIN_CONF]);
+    run(machine, action, administrators).await?;
     // Without a shell, which would end with us and leave the program running.
     let reset = Cmd::new(["kubeadm", "reset", "--force", "--cri-socket", CRI_SOCKET]);
     run(machine, action, Cmd { limit: Some(RESET), ..reset }).await?;
-    let data = format!("rm -rf /var/lib/etcd/member && rm -f {FOUNDING}");
-    run(machine, action, Cmd::sh(data)).await.map(drop)
+    run(machine, action, Cmd::new(["rm", "-rf", "/var/lib/etcd/member"])).await?;
+    membership::set(machine, Membership::None).await
 }
 
 async fn wait_for_answer(client: &Client, cancelled: &Cancelled) -> Result<(), BootstrapError> {
-    let patience = Patience::new("the API's answer by another control plane", ADDRESS, cancelled);
+    let patience = Patience::within("an answer of the API from another control plane", ADDRESS, cancelled);
     while let Err(error) = api::serves(client).await {
-        patience.pause(POLL, &[one_line(&error)]).await?;
+        patience.pause(&[one_line(&error)]).await?;
     }
     Ok(())
 }

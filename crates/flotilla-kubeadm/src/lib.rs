@@ -16,7 +16,9 @@
 //!
 //! [`kubeconfig`] is the other end of it: the user's file that names the cluster.
 
+mod alone;
 mod api;
+mod authorities;
 mod certificates;
 mod cni;
 mod complete;
@@ -24,6 +26,7 @@ pub mod config;
 mod control_plane;
 mod corefile;
 mod credentials;
+mod disk;
 mod dns;
 mod drain;
 mod etcd;
@@ -33,20 +36,24 @@ mod files;
 mod flannel;
 mod found;
 mod health;
+mod host_mounts;
 mod init;
 mod join;
 pub mod kubeconfig;
 mod kubelet;
 mod leader;
 mod leave;
-mod marks;
+mod membership;
+mod minikube_labels;
 mod mirror;
 mod missing;
 mod namespace;
 mod patience;
 mod pause;
 mod phase;
+mod priority;
 mod rotation;
+mod serving;
 mod stopped;
 mod token;
 mod update_labels;
@@ -61,10 +68,11 @@ use async_trait::async_trait;
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::event::Outcome;
 use flotilla_core::{
-    ApiAccess, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain, KubernetesState,
-    Machine, Member, Membership, NodeHealth,
+    ApiAccess, Authorities, BootstrapError, Bootstrapper, Certificates, Changed, Condition, Drain,
+    KubernetesState, Machine, Member, NodeHealth, Reach,
 };
 use flotilla_spec::{Cni, NodeName, NodeSpec};
+use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 use patience::Cancelled;
@@ -73,14 +81,25 @@ use patience::Cancelled;
 #[derive(Clone)]
 pub struct Kubeadm {
     cancelled: Cancelled,
+    /// Knows where the API is reached from here.
+    reach: Arc<dyn Reach>,
     /// Held by the control plane that etcd takes in: there may be one at a time.
     membership: Arc<Mutex<()>>,
 }
 
 impl Kubeadm {
-    /// One that gives up its waits as soon as `cancelled` says so.
-    pub fn new(cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
-        Self { cancelled, membership: Arc::default() }
+    /// One that reaches APIs as `reach` says, and gives up its waits as soon as `cancelled` says so.
+    pub fn new(cancelled: Arc<dyn Fn() -> bool + Send + Sync>, reach: Arc<dyn Reach>) -> Self {
+        Self { cancelled: Cancelled::new(cancelled), reach, membership: Arc::default() }
+    }
+
+    /// The cluster with the address where its API is reached from here.
+    async fn reached(&self, cluster: &Cluster, via: &dyn Machine) -> Result<Cluster, BootstrapError> {
+        let api = self.reach.api(cluster, via).await.map_err(|error| BootstrapError::Api {
+            action: "find the way to the API".to_owned(),
+            source: error.into(),
+        })?;
+        Ok(cluster.reached_at(api))
     }
 }
 
@@ -96,8 +115,15 @@ impl Bootstrapper for Kubeadm {
         matches!(cluster.spec.network.cni, Cni::Flannel).then(|| flannel::flannel_manifest(cluster))
     }
 
+    fn authority_problem(&self, authorities: &Authorities) -> Option<String> {
+        authorities::problem(authorities, Timestamp::now())
+    }
+
     async fn observe(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> KubernetesState {
-        missing::observe(cluster, node, machine, &self.cancelled).await
+        match self.reached(cluster, machine).await {
+            Ok(cluster) => missing::observe(&cluster, node, machine, &self.cancelled).await,
+            Err(_) => KubernetesState::Unreachable,
+        }
     }
 
     async fn health(&self, cluster: &Cluster, node: &Node, machine: &dyn Machine) -> NodeHealth {
@@ -110,8 +136,9 @@ impl Bootstrapper for Kubeadm {
         via: &dyn Machine,
         limit: Duration,
     ) -> Result<bool, BootstrapError> {
+        let cluster = &self.reached(cluster, via).await?;
         let credentials = credentials::require(via).await?;
-        let client = api::client(cluster, &credentials, api::GENEROUS).await?;
+        let client = api::client(cluster, &credentials, api::PATIENT).await?;
         api::answers(&client, limit, &self.cancelled).await
     }
 
@@ -121,8 +148,10 @@ impl Bootstrapper for Kubeadm {
         node: &Node,
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError> {
-        init::start_api(cluster, node, machine, others, &self.cancelled).await
+        let cluster = &self.reached(cluster, machine).await?;
+        init::start_api(cluster, node, machine, others, &self.cancelled.within(limit)).await
     }
 
     async fn complete(
@@ -130,16 +159,14 @@ impl Bootstrapper for Kubeadm {
         cluster: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError> {
-        complete::complete(cluster, node, machine, &self.cancelled).await
-    }
-
-    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError> {
-        marks::membership(machine).await
+        let cluster = &self.reached(cluster, machine).await?;
+        complete::complete(cluster, node, machine, &self.cancelled.within(limit)).await
     }
 
     async fn listed(&self, cluster: &Cluster, via: &dyn Machine) -> Option<BTreeSet<String>> {
-        missing::listed(cluster, via).await
+        missing::listed(&self.reached(cluster, via).await.ok()?, via).await
     }
 
     async fn join(
@@ -148,8 +175,11 @@ impl Bootstrapper for Kubeadm {
         node: &Node,
         machine: &dyn Machine,
         primary: &dyn Machine,
+        limit: Duration,
     ) -> Result<Outcome, BootstrapError> {
-        join::join(cluster, node, machine, primary, &self.membership, &self.cancelled).await
+        let cluster = &self.reached(cluster, primary).await?;
+        let limits = self.cancelled.within(limit);
+        join::join(cluster, node, machine, primary, &self.membership, &limits).await
     }
 
     async fn leave(
@@ -159,6 +189,7 @@ impl Bootstrapper for Kubeadm {
         machine: Option<&dyn Machine>,
         via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, via).await?;
         leave::leave(cluster, node, machine, via, &self.cancelled).await
     }
 
@@ -181,6 +212,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         via: &dyn Machine,
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, via).await?;
         stopped::mark_stopped(cluster, node.as_ref(), via, &self.cancelled).await
     }
 
@@ -191,6 +223,7 @@ impl Bootstrapper for Kubeadm {
         primary: &dyn Machine,
         how: Drain,
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, primary).await?;
         drain::drain(cluster, node.as_ref(), primary, how, &self.cancelled).await
     }
 
@@ -200,6 +233,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, primary).await?;
         drain::uncordon_node(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
@@ -210,6 +244,7 @@ impl Bootstrapper for Kubeadm {
         was: &NodeSpec,
         primary: &dyn Machine,
     ) -> Result<Changed, BootstrapError> {
+        let cluster = &self.reached(cluster, primary).await?;
         update_labels::update_labels(cluster, node, was, primary, &self.cancelled).await
     }
 
@@ -219,6 +254,7 @@ impl Bootstrapper for Kubeadm {
         node: &NodeName,
         primary: &dyn Machine,
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, primary).await?;
         join::remove_from_api(cluster, node.as_ref(), primary, &self.cancelled).await
     }
 
@@ -230,7 +266,8 @@ impl Bootstrapper for Kubeadm {
         conditions: &BTreeSet<Condition>,
         limit: Duration,
     ) -> Result<(), BootstrapError> {
-        wait::wait(cluster, primary, machines, conditions, limit, &self.cancelled).await
+        let cluster = &self.reached(cluster, primary).await?;
+        wait::wait(cluster, primary, machines, conditions, &self.cancelled.within(limit)).await
     }
 
     async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError> {
@@ -243,15 +280,14 @@ impl Bootstrapper for Kubeadm {
         due: &[(Node, Arc<dyn Machine>)],
         control_planes: &[Arc<dyn Machine>],
     ) -> Result<(), BootstrapError> {
-        certificates::renew(cluster, due, control_planes).await
+        let Some(via) = control_planes.first() else {
+            return certificates::renew(cluster, due, control_planes).await;
+        };
+        certificates::renew(&self.reached(cluster, via.as_ref()).await?, due, control_planes).await
     }
 
-    async fn access(
-        &self,
-        cluster: &Cluster,
-        machine: &dyn Machine,
-    ) -> Result<Option<ApiAccess>, BootstrapError> {
-        credentials::access(cluster, machine).await
+    async fn access(&self, server: &str, machine: &dyn Machine) -> Result<Option<ApiAccess>, BootstrapError> {
+        credentials::access(server, machine).await
     }
 
     async fn authority(&self, machine: &dyn Machine) -> Option<Vec<u8>> {
@@ -276,5 +312,39 @@ impl Bootstrapper for Kubeadm {
         namespaces: Option<&[String]>,
     ) -> Result<usize, BootstrapError> {
         pause::unpause(machine, namespaces).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use flotilla_core::DriverError;
+    use flotilla_testkit::fake::{self, FakeMachine};
+
+    use super::*;
+
+    /// A host whose network this process is no part of.
+    struct Elsewhere(SocketAddr);
+
+    #[async_trait]
+    impl Reach for Elsewhere {
+        async fn api(&self, _: &Cluster, _: &dyn Machine) -> Result<SocketAddr, DriverError> {
+            Ok(self.0)
+        }
+    }
+
+    #[tokio::test]
+    async fn the_api_is_asked_where_the_network_leads_and_proves_that_address() {
+        let there: SocketAddr = "192.0.2.9:40001".parse().unwrap();
+        let kubeadm = Kubeadm::new(Arc::new(|| false), Arc::new(Elsewhere(there)));
+        let (cluster, machine) = (fake::cluster("10.213.0.0/24"), FakeMachine::new(&[], &[]));
+        let reached = kubeadm.reached(&cluster, &machine).await.unwrap();
+        assert_eq!(reached.api(), there);
+        let node = reached.primary().unwrap();
+        let rendered = |cluster: &Cluster| {
+            config::render(cluster, &node, config::Facts { cgroup_v1: false }).contains("192.0.2.9")
+        };
+        assert!(rendered(&reached) && !rendered(&cluster), "its certificate is for that address as well");
     }
 }

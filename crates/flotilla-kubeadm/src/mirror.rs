@@ -51,10 +51,14 @@ pub(crate) async fn ensure_etcd(
 
 async fn hasten_etcd(client: &Client, node: &str, cancelled: &Cancelled) -> Result<(), BootstrapError> {
     let action = format!("create the mirror pod of etcd on node {node}");
-    let patience = Patience::new(format!("the mirror pod of etcd on node {node}"), LIMIT, cancelled);
-    // The right one would be refused without the class of its priority.
+    let patience = Patience::within(format!("the mirror pod of etcd on node {node}"), LIMIT, cancelled);
+    // The right one would be refused without the class of its priority. Where the class was there in time, the right one is
+    // there as well.
     while let Err(error) = api::is_done(client, "scheduling/bootstrap-system-priority-classes").await {
-        patience.pause(POLL, &[one_line(&error)]).await?;
+        if matches!(has_etcd(client, node).await, Ok(true)) {
+            return Ok(());
+        }
+        patience.pause_for(POLL, &[one_line(&error)]).await?;
     }
     let name = format!("etcd-{node}");
     let stand_in = json!({
@@ -64,7 +68,7 @@ async fn hasten_etcd(client: &Client, node: &str, cancelled: &Cancelled) -> Resu
     let pods = pods(client);
     insist(action.as_str(), cancelled, || api::create(&pods, stand_in.clone())).await?;
     for nudge in 1.. {
-        patience.pause(POLL, &[]).await?;
+        patience.pause_for(POLL, &[]).await?;
         match is_replaced(&pods, &name, nudge).await {
             Ok(true) => break,
             Err(error) if !api::is_passing(&error) => return Err(cannot(action)(error)),
@@ -116,7 +120,7 @@ mod tests {
     const HOOK: &str = "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes";
 
     fn never() -> Cancelled {
-        Arc::new(|| false)
+        Cancelled::new(Arc::new(|| false))
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,7 +147,7 @@ mod tests {
         let api = FakeApi::new(&[(HOOK, json!("ok"))]);
         api.fail(&format!("POST {PODS}"), 1, Fault::Refused(403, "no"));
         ensure_etcd(&api.client(), "demo", &never()).await.unwrap();
-        let cancelled: Cancelled = Arc::new(|| true);
+        let cancelled = Cancelled::new(Arc::new(|| true));
         let ended = ensure_etcd(&FakeApi::new(&[]).client(), "demo", &cancelled).await;
         assert!(matches!(ended, Err(BootstrapError::Interrupted)), "{ended:?}");
     }

@@ -15,7 +15,7 @@ use crate::api::{self, QUICK, SYSTEM, exists, insist};
 use crate::files::{KUBELET_CERTIFICATE, KUBELET_CONF, PAUSED};
 use crate::patience::Cancelled;
 use crate::phase::run;
-use crate::{cni, corefile, credentials, mirror, namespace};
+use crate::{cni, corefile, credentials, minikube_labels, mirror, namespace};
 
 mod objects;
 
@@ -42,7 +42,7 @@ pub(crate) enum Part {
     DefaultNamespace,
     /// A pod network that is not flotilla's.
     PodNetwork,
-    /// The node object's pod range.
+    /// The node object's pod range, and the labels that are set with it.
     PodRange,
     /// The node's labels and the administrator's rights.
     Role,
@@ -159,6 +159,7 @@ impl Found {
         let spec = self.node.as_ref().and_then(|node| node.spec.as_ref());
         let range = spec.and_then(|spec| spec.pod_cidr.as_deref());
         let labels = self.node.as_ref().and_then(|node| node.metadata.labels.as_ref());
+        let has_no_labels = minikube_labels::are_missing(labels);
         let is_marked = labels.is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL));
         BTreeMap::from([
             (Part::KubeadmSettings, !self.kubeadm_settings),
@@ -170,7 +171,7 @@ impl Found {
             (Part::DefaultNamespace, !self.default_namespace),
             (Part::PodNetwork, !self.pod_network),
             (Part::EtcdMirror, !self.etcd_mirror),
-            (Part::PodRange, range != Some(node.pod_range.to_string().as_str())),
+            (Part::PodRange, has_no_labels || range != Some(node.pod_range.to_string().as_str())),
             (Part::Role, !is_marked || !self.administrators),
         ])
         .into_iter()
@@ -193,7 +194,7 @@ pub(crate) async fn missing_files(machine: &dyn Machine) -> Result<Vec<Part>, Bo
          [ -s {MANIFESTS}/kube-scheduler.yaml ] || echo scheduler
          ! [ -e {KUBELET_CERTIFICATE} ] || ! grep -q client-certificate-data {KUBELET_CONF} || echo rotation"
     );
-    let output = run(machine, "look for what is missing", Cmd::sh(script)).await?;
+    let output = run(machine, "inspect the cluster", Cmd::sh(script)).await?;
     Ok(output.text().lines().filter_map(part_of_a_node).collect())
 }
 

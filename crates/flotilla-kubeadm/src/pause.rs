@@ -7,6 +7,7 @@
 use flotilla_core::{BootstrapError, Cmd, Machine};
 
 use crate::files::PAUSED;
+use crate::kubelet;
 use crate::phase::{in_node, run};
 
 /// What the runtime says of a container's processes.
@@ -51,7 +52,7 @@ pub(crate) async fn unpause(
 ) -> Result<usize, BootstrapError> {
     let frozen = containers(machine, namespaces, Task::Paused).await?;
     each(machine, "unfreeze the containers", "resume", &frozen).await?;
-    run(machine, "start the kubelet", Cmd::new(["systemctl", "start", "kubelet"])).await?;
+    kubelet::start(machine).await?;
     if namespaces.is_none() || containers(machine, None, Task::Paused).await?.is_empty() {
         run(machine, "record that the node is not paused", Cmd::new(["rm", "-f", PAUSED])).await?;
     }

@@ -8,8 +8,8 @@ use flotilla_core::{BootstrapError, Cmd, ExecOutput, GuestError, Machine};
 use crate::files::{CONFIG, FOUNDING_CONFIG, JOIN_CONFIG, PATCHES, RENEWAL_CONFIG};
 use crate::kubelet::CrashWatch;
 
-/// kubeadm itself gives up after a minute or two; this is for the case that it does not.
-const LIMIT: Duration = Duration::from_mins(4);
+/// kubeadm itself gives up sooner; this is for the case that it does not.
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// The phases up to the kubelet's start, with etcd and the API server as the only static pods: the others would
 /// fight them for the processor, and their mirror pods are refused before the node has registered.
@@ -54,7 +54,7 @@ pub(crate) async fn init(machine: &dyn Machine) -> Result<(), BootstrapError> {
 /// Makes the authorities and the administrators of a cluster, for all who found it.
 pub(crate) async fn authorities(machine: &dyn Machine) -> Result<(), BootstrapError> {
     let skip = format!("--skip-phases={ALL_BUT_CERTIFICATES}");
-    kubeadm(machine, "make the authorities", &["init", "--config", CONFIG, &skip]).await
+    kubeadm(machine, "create the certificate authorities", &["init", "--config", CONFIG, &skip]).await
 }
 
 /// The same as [`init`] in a machine that founds the cluster together with others, once it has the authorities. One
@@ -78,7 +78,7 @@ pub(crate) async fn upload_config(
 /// Makes what bootstrap tokens need: rights, and the cluster-info that a joining node reads.
 pub(crate) async fn bootstrap_token(machine: &dyn Machine, kubeconfig: &str) -> Result<(), BootstrapError> {
     let phase = ["bootstrap-token", "--skip-token-print", "--kubeconfig", kubeconfig];
-    init_phase(machine, "prepare the joining of nodes", &phase).await
+    init_phase(machine, "create bootstrap tokens", &phase).await
 }
 
 pub(crate) async fn kube_proxy(machine: &dyn Machine, kubeconfig: &str) -> Result<(), BootstrapError> {
@@ -114,29 +114,34 @@ pub(crate) async fn renew_certificates(machine: &dyn Machine) -> Result<(), Boot
 }
 
 /// Joins a worker. Without the preflight checks, as with [`init`].
-pub(crate) async fn join(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    join_without(machine, CONFIG, "preflight").await
+pub(crate) async fn join(machine: &dyn Machine, limit: Duration) -> Result<(), BootstrapError> {
+    join_without(machine, CONFIG, "preflight", limit).await
 }
 
 /// The first part of a control plane's join: certificates, manifests, and the kubelet.
-pub(crate) async fn join_prepare(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    join_without(machine, JOIN_CONFIG, AFTER_KUBELET).await
+pub(crate) async fn join_prepare(machine: &dyn Machine, limit: Duration) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, AFTER_KUBELET, limit).await
 }
 
 /// The second: a member of etcd with a vote.
-pub(crate) async fn join_etcd(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    join_without(machine, JOIN_CONFIG, ALL_BUT_ETCD).await
+pub(crate) async fn join_etcd(machine: &dyn Machine, limit: Duration) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, ALL_BUT_ETCD, limit).await
 }
 
 /// The third: labels and taints, and an API server that answers.
-pub(crate) async fn join_finish(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    join_without(machine, JOIN_CONFIG, UP_TO_ETCD).await
+pub(crate) async fn join_finish(machine: &dyn Machine, limit: Duration) -> Result<(), BootstrapError> {
+    join_without(machine, JOIN_CONFIG, UP_TO_ETCD, limit).await
 }
 
 /// kubeadm waits for a kubelet that cannot live as patiently as for a slow one: then it is ended.
-async fn join_without(machine: &dyn Machine, config: &str, phases: &str) -> Result<(), BootstrapError> {
+async fn join_without(
+    machine: &dyn Machine,
+    config: &str,
+    phases: &str,
+    limit: Duration,
+) -> Result<(), BootstrapError> {
     let mut deaths = CrashWatch::from_now(machine).await?;
-    let mut joined = pin!(kubeadm_join(machine, config, phases));
+    let mut joined = pin!(kubeadm_join(machine, config, phases, limit));
     tokio::select! {
         done = &mut joined => done,
         crashing = deaths.too_many() => {
@@ -149,9 +154,17 @@ async fn join_without(machine: &dyn Machine, config: &str, phases: &str) -> Resu
     }
 }
 
-async fn kubeadm_join(machine: &dyn Machine, config: &str, phases: &str) -> Result<(), BootstrapError> {
+/// Its own timeouts are those of its configuration.
+async fn kubeadm_join(
+    machine: &dyn Machine,
+    config: &str,
+    phases: &str,
+    limit: Duration,
+) -> Result<(), BootstrapError> {
     let skip = format!("--skip-phases={phases}");
-    kubeadm(machine, "join the cluster", &["join", "--config", config, &skip]).await
+    let join = Cmd::new(["kubeadm", "join", "--config", config, &skip]);
+    let limit = limit.saturating_add(LIMIT);
+    run(machine, "join the cluster", join.within(limit)).await.map(drop)
 }
 
 async fn init_phase(
@@ -200,7 +213,7 @@ mod tests {
         machine.set_statuses(&[0, 9], |status, deaths| status.units[1].deaths = *deaths);
         // kubeadm would wait for minutes: only its end ends it.
         machine.calls().hold(JOIN, END);
-        let error = join(&machine).await.unwrap_err();
+        let error = join(&machine, LIMIT).await.unwrap_err();
         assert!(matches!(error, BootstrapError::Crashing { .. }), "{error:?}");
         let log = machine.log();
         assert!(log.contains(&JOIN.to_owned()) && log.contains(&END.to_owned()), "{log:#?}");
@@ -209,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_join_that_goes_well_is_not_disturbed() {
         let machine = FakeMachine::new(&[], &[]);
-        join(&machine).await.unwrap();
+        join(&machine, LIMIT).await.unwrap();
         assert_eq!(machine.log().last().unwrap(), JOIN);
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     const NODE: &str = "/api/v1/nodes/demo-m02";
 
     fn never() -> Cancelled {
-        Arc::new(|| false)
+        Cancelled::new(Arc::new(|| false))
     }
 
     #[tokio::test]

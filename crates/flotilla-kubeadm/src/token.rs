@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than any join takes.
-const LIFE: Duration = Duration::from_mins(15);
+/// How much longer a token lives than its join may take: joins of control planes wait for each other.
+const BEYOND: Duration = Duration::from_mins(10);
+/// Whatever limit the user has set: kubeadm's own tokens live as long.
+const LONGEST: Duration = Duration::from_hours(24);
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// On a token's secret: the node that joins by it.
@@ -18,6 +20,7 @@ pub(crate) struct Token {
     id: String,
     secret: String,
     node: String,
+    life: Duration,
 }
 
 impl std::fmt::Debug for Token {
@@ -27,14 +30,15 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// One for the join of that node.
-    pub(crate) fn random(node: &str) -> io::Result<Self> {
+    /// One for the join of that node, which may take this long.
+    pub(crate) fn random(node: &str, limit: Duration) -> io::Result<Self> {
         let mut bytes = [0; 22];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         // 32 letters: each is as likely as any other.
         let letters: String = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
         let (id, secret) = letters.split_at(6);
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), node: node.to_owned() })
+        let life = limit.saturating_add(BEYOND).min(LONGEST);
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), node: node.to_owned(), life })
     }
 
     pub(crate) fn text(&self) -> String {
@@ -47,7 +51,7 @@ impl Token {
 
     /// As the API server looks for it.
     pub(crate) fn secret(&self) -> Value {
-        let expiration = jiff::Timestamp::now() + LIFE;
+        let expiration = jiff::Timestamp::now() + self.life;
         json!({
             "metadata": {"name": self.secret_name(), "labels": {JOINS: self.node}},
             "type": "bootstrap.kubernetes.io/token",
@@ -66,9 +70,12 @@ impl Token {
 mod tests {
     use super::*;
 
+    const LIMIT: Duration = Duration::from_mins(6);
+
     #[test]
     fn tokens_have_kubernetes_form_and_differ() {
-        let (one, other) = (Token::random("demo-m02").unwrap(), Token::random("demo-m02").unwrap());
+        let (one, other) =
+            (Token::random("demo-m02", LIMIT).unwrap(), Token::random("demo-m02", LIMIT).unwrap());
         assert_ne!(one.text(), other.text());
         let (id, secret) = one.text().split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         assert_eq!((id.len(), secret.len()), (6, 16));
@@ -76,13 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_a_join_and_for_a_quarter_of_an_hour() {
-        let (token, now) = (Token::random("demo-m02").unwrap(), jiff::Timestamp::now());
+    fn a_token_is_good_for_a_join_and_outlives_it() {
+        let (token, now) = (Token::random("demo-m02", LIMIT).unwrap(), jiff::Timestamp::now());
         let mut secret = token.secret();
         let expiration = secret["stringData"]["expiration"].take();
         let expiration: jiff::Timestamp = expiration.as_str().unwrap().parse().unwrap();
         let life = expiration.duration_since(now).as_secs();
-        assert!((14 * 60..=15 * 60).contains(&life), "{life} s");
+        assert!((15 * 60..=16 * 60).contains(&life), "{life} s");
+        let patient = Token::random("demo-m02", Duration::from_hours(1)).unwrap();
+        assert_eq!(patient.life, Duration::from_mins(70));
+        assert_eq!(Token::random("demo-m02", Duration::MAX).unwrap().life, LONGEST);
         let expected = json!({
             "metadata": {"name": format!("bootstrap-token-{}", token.id), "labels": {JOINS: "demo-m02"}},
             "type": "bootstrap.kubernetes.io/token",
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        let token = Token::random("demo-m02").unwrap();
+        let token = Token::random("demo-m02", LIMIT).unwrap();
         assert!(!format!("{token:?}").contains(&token.secret));
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{self, PATIENT, insist};
 use crate::credentials;
+use crate::minikube_labels;
 use crate::patience::Cancelled;
 
 /// Changes what differs, in one patch of the very version that was looked at: what another changes meanwhile is not
@@ -24,7 +25,10 @@ pub(crate) async fn update_labels(
     cancelled: &Cancelled,
 ) -> Result<Changed, BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    change_node(&client, &node.spec, was, cancelled).await
+    let changed = change_node(&client, &node.spec, was, cancelled).await?;
+    // The user may have removed a label of their own that stood for one of these.
+    minikube_labels::ensure(&client, cluster, node, cancelled).await?;
+    Ok(changed)
 }
 
 /// The same with an existing client.
@@ -159,7 +163,7 @@ mod tests {
     const PATH: &str = "/api/v1/nodes/demo-m02";
 
     async fn change_in(api: &FakeApi, wanted: &NodeSpec, was: &NodeSpec) -> Changed {
-        let never: Cancelled = Arc::new(|| false);
+        let never = Cancelled::new(Arc::new(|| false));
         change_node(&api.client(), wanted, was, &never).await.unwrap()
     }
 

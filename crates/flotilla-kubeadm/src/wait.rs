@@ -5,28 +5,31 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use flotilla_core::cluster::Cluster;
 use flotilla_core::explain::one_line;
 use flotilla_core::{BootstrapError, Condition, GuestError, Machine, node};
 use flotilla_node_api::Unit;
+use flotilla_spec::WantedPower;
+use futures::future::{FutureExt, try_join_all};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::{Api, Client};
 
-use crate::api::{self, PATIENT, SYSTEM, exists};
+use crate::api::{self, PATIENT, SYSTEM};
 use crate::credentials;
 use crate::patience::{Cancelled, Patience};
 use crate::phase::in_node;
 
+mod dns;
 mod follow;
 mod nodes;
+mod probe;
+mod proxy;
 mod workloads;
 
-use follow::until_right;
-
-const POLL: Duration = Duration::from_millis(100);
+use follow::{Followed, Objects, until_right};
+use probe::Probe;
 
 /// Waits until each condition has held once.
 pub(crate) async fn wait(
@@ -34,14 +37,26 @@ pub(crate) async fn wait(
     primary: &dyn Machine,
     machines: &[Arc<dyn Machine>],
     conditions: &BTreeSet<Condition>,
-    limit: Duration,
     cancelled: &Cancelled,
 ) -> Result<(), BootstrapError> {
     let client = api::client(cluster, &credentials::require(primary).await?, PATIENT).await?;
-    let names: Vec<_> = conditions.iter().map(|condition| condition.name()).collect();
-    let patience = Patience::new(format!("waiting for {}", names.join(", ")), limit, cancelled);
-    for condition in conditions {
-        wait_for(*condition, &client, cluster, machines, &patience).await?;
+    // One that is on and not to run may not have joined.
+    let is_to_run = |machine: &&Arc<dyn Machine>| {
+        let mut nodes = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Running);
+        nodes.any(|node| node.name == *machine.name())
+    };
+    let machines: Vec<_> = machines.iter().filter(is_to_run).cloned().collect();
+    // A query that is sent before the rules of kube-proxy exist is lost, and costs a second: DNS is asked last.
+    let (dns, others): (BTreeSet<_>, BTreeSet<_>) =
+        conditions.iter().copied().partition(|condition| *condition == Condition::Dns);
+    let patience = Patience::new(Condition::titles(conditions), cancelled);
+    for together in [others, dns] {
+        let mut waits = Vec::new();
+        for condition in together {
+            // On the heap: all of them together make a large future.
+            waits.push(wait_for(condition, &client, cluster, &machines, &patience).boxed());
+        }
+        try_join_all(waits).await?;
     }
     Ok(())
 }
@@ -56,7 +71,7 @@ async fn wait_for(
     match condition {
         Condition::ApiServer => {
             while let Some(problems) = seen(api_server_problems(client).await) {
-                patience.pause(POLL, &problems).await?;
+                patience.pause(&problems).await?;
             }
             Ok(())
         }
@@ -65,18 +80,25 @@ async fn wait_for(
             nodes::wait(client, cluster, &boots, patience).await
         }
         Condition::DefaultServiceAccount => {
-            while let Some(problems) = seen(service_account_problems(client).await) {
-                patience.pause(POLL, &problems).await?;
-            }
-            Ok(())
+            let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
+            until_right(Followed::new(accounts), patience, service_account_problems).await
         }
+        Condition::Controllers => {
+            let is_control_plane = |machine: &&Arc<dyn Machine>| {
+                cluster.spec.control_planes().any(|node| node.name == *machine.name())
+            };
+            let machines: Vec<_> = machines.iter().filter(is_control_plane).cloned().collect();
+            Probe::of_controllers(&cluster.spec).answers_in_all(&machines, patience).await
+        }
+        Condition::KubeProxy => proxy::wait(client, cluster, machines, patience).await,
+        Condition::Dns => dns::wait(client, cluster, machines, patience).await,
         Condition::SystemPods => {
-            until_right(Api::<Pod>::namespaced(client.clone(), SYSTEM), patience, workloads::pod_problems)
-                .await
+            let pods = Api::<Pod>::namespaced(client.clone(), SYSTEM);
+            until_right(Followed::new(pods), patience, workloads::pod_problems).await
         }
         Condition::AppsRunning => {
             let deployments = Api::<Deployment>::namespaced(client.clone(), SYSTEM);
-            until_right(deployments, patience, workloads::deployment_problems).await
+            until_right(Followed::new(deployments), patience, workloads::deployment_problems).await
         }
         Condition::Kubelet => wait_for_kubelets(machines, patience).await,
     }
@@ -94,10 +116,9 @@ async fn api_server_problems(client: &Client) -> Result<Vec<String>, kube::Error
     Ok(if answer == "ok" { Vec::new() } else { answer.lines().map(str::to_owned).collect() })
 }
 
-async fn service_account_problems(client: &Client) -> Result<Vec<String>, kube::Error> {
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
-    let missing = !exists(&accounts, "default").await?;
-    Ok(missing.then(|| "the default service account does not exist".to_owned()).into_iter().collect())
+fn service_account_problems(accounts: &Objects<ServiceAccount>) -> Vec<String> {
+    let missing = !accounts.contains_key("default");
+    missing.then(|| "the default service account does not exist".to_owned()).into_iter().collect()
 }
 
 /// A kubelet that was seen to run is not asked again.
@@ -111,7 +132,7 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
                 Ok(_) => format!("the kubelet of node {} does not run", machine.name()),
                 // It will not answer otherwise, however long one waits.
                 Err(error @ GuestError::OtherVersion { .. }) => {
-                    return Err(in_node("look at the kubelet", machine.as_ref())(error));
+                    return Err(in_node("inspect the kubelet", machine.as_ref())(error));
                 }
                 Err(error) => error.to_string(),
             };
@@ -122,7 +143,7 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
             return Ok(());
         }
         waiting = still_waiting;
-        patience.pause(POLL, &problems).await?;
+        patience.pause(&problems).await?;
     }
 }
 

@@ -4,18 +4,28 @@
 //! A host has either the unified hierarchy (v2) or several of v1; a host with both (hybrid) counts as v1 if memory or CPU
 //! time is limited there. The host's own mounts and groups are never changed, with one exception: in a container of v2
 //! the processes of its root group move to a leaf, since no group could be limited otherwise.
+//!
+//! A machine has two groups, one in the other ([`Group::create_for_machine`]): the outer one has its limits, the inner one
+//! is the root of its cgroup namespace, so that the machine cannot change its own limits.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, unlinkat};
+
 use crate::mount::{self, DATA_ONLY, MountError};
 use crate::poll::pause;
+use crate::tree;
 
+mod devices;
 mod freeze;
 mod layout;
 mod limits;
+mod machine;
 mod processes;
 
 pub use freeze::thaw_here;
@@ -42,6 +52,8 @@ pub enum CgroupError {
     Join { path: PathBuf, source: io::Error },
     #[error("cannot limit the control group: {value} cannot be written to {}", path.display())]
     Limit { path: PathBuf, value: String, source: io::Error },
+    #[error("cannot deny devices to the control group {}", path.display())]
+    Devices { path: PathBuf, source: io::Error },
     #[error("cannot thaw the control group {}", path.display())]
     Thaw { path: PathBuf, source: io::Error },
     #[error("cannot list the processes of the control group {}", path.display())]
@@ -94,9 +106,10 @@ impl Group {
         Ok(())
     }
 
-    /// Moves this process into the group.
+    /// Moves this process into the group, in every hierarchy that has it.
     pub fn join(&self) -> Result<(), CgroupError> {
-        for path in self.paths() {
+        let others = self.other_roots.iter().map(|root| root.join(&self.name)).filter(|path| path.exists());
+        for path in self.paths().chain(others) {
             // 0 is whoever writes, also where process numbers are those of another namespace (cgroups(7)).
             let joined = fs::write(path.join("cgroup.procs"), "0");
             joined.map_err(|source| CgroupError::Join { path, source })?;
@@ -104,7 +117,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes the group with all groups below it, and those above it that nobody uses any more.
+    /// Removes the group with all groups below it, and those above it that are no longer used.
     ///
     /// Its processes must be dead. A group that does not exist is a success. Tries every hierarchy, whatever
     /// happens in another, and gives the first error.
@@ -155,7 +168,7 @@ impl Group {
 
 /// Mounts the host's hierarchies at `target` the way the host has them, seen from this cgroup namespace's root.
 ///
-/// `read_only` keeps programs from making groups where nobody would remove them.
+/// `read_only` keeps programs from creating groups that would never be removed.
 pub fn mount_all(layout: &Layout, target: &Path, read_only: bool) -> Result<(), CgroupError> {
     let mounted = |kind: &str, target: &Path, options: &str| {
         mount::filesystem(kind, target, DATA_ONLY, options)?;
@@ -165,7 +178,7 @@ pub fn mount_all(layout: &Layout, target: &Path, read_only: bool) -> Result<(), 
         Layout::None => {}
         Layout::V2 { .. } => mounted("cgroup2", target, "")?,
         Layout::V1 { hierarchies, .. } => {
-            mount::filesystem("tmpfs", target, DATA_ONLY, "mode=0755")?;
+            mount::filesystem("tmpfs", target, DATA_ONLY, "mode=0755,size=1m")?;
             for hierarchy in hierarchies {
                 mounted("cgroup", &target.join(hierarchy.folder()), &hierarchy.mount_options())?;
                 for alias in hierarchy.aliases() {
@@ -193,6 +206,12 @@ fn create_chain(root: &Path, name: &Path) -> io::Result<()> {
         }
         // In v2 a controller that the parent does not hand down cannot limit the child.
         layout::hand_down_controllers(&parent)?;
+        // In v1 of kernels before 5.11 the limit of a group does not hold for those below it unless it is told to. Refused where a
+        // group exists below already, which then has been told.
+        let use_hierarchy = path.join("memory.use_hierarchy");
+        if use_hierarchy.exists() && fs::read_to_string(&use_hierarchy)?.trim() == "0" {
+            fs::write(use_hierarchy, "1")?;
+        }
         // In v1 a new cpuset is empty, and then no process may enter (cpuset(7)). In v2 empty means the parent's,
         // and the root has no such file.
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -220,21 +239,26 @@ fn remove_patiently(path: &Path) -> io::Result<()> {
 
 /// Removes a group after those below it. One with processes is left alone, with everything in it.
 fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::read_to_string(path.join("cgroup.procs")) {
-        Ok(processes) if processes.trim().is_empty() => {}
-        Ok(_) => return Err(io::ErrorKind::ResourceBusy.into()),
-        Err(error) if is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_tree(&entry.path())?;
+    tree::walk(path, &mut Removal)
+}
+
+struct Removal;
+
+impl tree::Visit for Removal {
+    fn enter(&mut self, group: BorrowedFd<'_>) -> io::Result<()> {
+        match processes::read_file(group, c"cgroup.procs") {
+            Ok(processes) if processes.trim().is_empty() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::ResourceBusy.into()),
+            Err(error) if is_gone(&error) || processes::is_threaded(&error) => Ok(()),
+            Err(error) => Err(error),
         }
     }
-    match fs::remove_dir(path) {
-        Err(error) if is_gone(&error) => Ok(()),
-        done => done,
+
+    fn leave(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        match unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(io::Error::from) {
+            Err(error) if is_gone(&error) => Ok(()),
+            done => done,
+        }
     }
 }
 

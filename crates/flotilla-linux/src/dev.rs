@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, chmod, makedev, mknodat};
 use rustix::mount::MountFlags;
 
-use crate::mount::{self, DATA_ONLY, MountError, SCRATCH};
+use crate::mount::{self, DATA_ONLY, Detached, MountError, SCRATCH};
 
 /// A character device.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +30,11 @@ pub const BASIC: &[Device] = &[
     Device { name: "tty", major: 5, minor: 0, mode: 0o666 },
 ];
 
-/// What a node has beside: the kernel's log for the kubelet, and what pods that mount or tunnel open.
+/// What a node has beside: what pods that mount or tunnel open, and an empty log of the kernel. A kubelet does not start without
+/// one, to look for processes that the kernel killed; that of the host is about the host's control groups, so a kubelet
+/// would find none of its own in it, and those of others.
 pub const OF_A_NODE: &[Device] = &[
-    Device { name: "kmsg", major: 1, minor: 11, mode: 0o600 },
+    Device { name: "kmsg", major: 1, minor: 3, mode: 0o600 },
     Device { name: "fuse", major: 10, minor: 229, mode: 0o600 },
     Device { name: "net/tun", major: 10, minor: 200, mode: 0o666 },
 ];
@@ -54,9 +56,43 @@ pub enum DeviceError {
     Mount(#[from] MountError),
 }
 
-/// Mounts a tmpfs at `dev` with the given devices, pseudo terminals, shared memory and message queues.
-pub fn populate<'a>(dev: &Path, devices: impl IntoIterator<Item = &'a Device>) -> Result<(), DeviceError> {
-    mount::filesystem("tmpfs", dev, MountFlags::NOSUID, "mode=0755")?;
+/// Room for device files, which need none, and for what a program may put beside them by mistake.
+const DEV_SIZE: &str = "size=1m";
+
+/// Mounts a tmpfs at `dev` with the given devices, pseudo terminals, shared memory of the size
+/// `shm` (tmpfs(5)), and message queues.
+pub fn populate<'a>(
+    dev: &Path,
+    devices: impl IntoIterator<Item = &'a Device>,
+    shm: &str,
+) -> Result<(), DeviceError> {
+    mount_dev(dev)?;
+    make_all(dev, devices)?;
+    furnish(dev, shm)
+}
+
+/// The same with devices that exist elsewhere: in a user namespace no device can be made.
+pub(crate) fn populate_with(
+    dev: &Path,
+    devices: Vec<(&Device, Detached)>,
+    shm: &str,
+) -> Result<(), DeviceError> {
+    mount_dev(dev)?;
+    for (device, held) in devices {
+        held.attach(&dev.join(device.name), false)?;
+    }
+    furnish(dev, shm)
+}
+
+fn mount_dev(dev: &Path) -> Result<(), DeviceError> {
+    Ok(mount::filesystem("tmpfs", dev, MountFlags::NOSUID, &format!("mode=0755,{DEV_SIZE}"))?)
+}
+
+/// Makes device files in a directory.
+pub(crate) fn make_all<'a>(
+    dev: &Path,
+    devices: impl IntoIterator<Item = &'a Device>,
+) -> Result<(), DeviceError> {
     for device in devices {
         let path = dev.join(device.name);
         if let Some(folder) = path.parent() {
@@ -65,13 +101,18 @@ pub fn populate<'a>(dev: &Path, devices: impl IntoIterator<Item = &'a Device>) -
         }
         make(&path, device).map_err(|source| DeviceError::Make { path, source })?;
     }
+    Ok(())
+}
+
+/// What is in `dev` beside devices.
+fn furnish(dev: &Path, shm: &str) -> Result<(), DeviceError> {
     for (name, target) in LINKS {
         let path = dev.join(name);
         symlink(target, &path).map_err(|source| DeviceError::Make { path, source })?;
     }
     let pts = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount::filesystem("devpts", &dev.join("pts"), pts, "newinstance,ptmxmode=0666,mode=0620,gid=5")?;
-    mount::filesystem("tmpfs", &dev.join("shm"), SCRATCH, "mode=1777")?;
+    mount::filesystem("tmpfs", &dev.join("shm"), SCRATCH, &format!("mode=1777,size={shm}"))?;
     mount::filesystem("mqueue", &dev.join("mqueue"), DATA_ONLY, "")?;
     Ok(())
 }

@@ -53,7 +53,7 @@ pub fn is_writable(path: &Path) -> bool {
     }
 }
 
-/// The path itself if it is there, else the first of its parents that is.
+/// The path itself if it exists, else the first of its parents that does.
 pub fn nearest_existing(path: &Path) -> io::Result<&Path> {
     for candidate in path.ancestors() {
         // The last ancestor of a relative path is the empty one: the working directory.

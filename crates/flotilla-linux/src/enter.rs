@@ -19,12 +19,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{CgroupError, Group, Layout};
 use crate::process::{self, Process};
-use crate::{host, inherited, machine};
+use crate::{capabilities, host, inherited, machine, sealed, user};
 
 mod files;
+mod session;
 mod terminal;
 
-pub use files::{Files, Progress};
+pub use files::{Files, Found, Progress};
+pub use session::{OpenError, Opening, open};
+
+use session::Handover;
 
 /// The first argument of the stage. The second is the request as JSON.
 pub const STAGE: &str = "__enter";
@@ -34,12 +38,6 @@ pub const EXIT_NOT_FOUND: i32 = 127;
 /// Where programs are looked for in a machine.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How long it may take until a program that a user waits for runs: a node that swaps takes its time. What the program
-/// then does takes as long as it takes.
-const CONNECT_SECONDS: u32 = 60;
-const NO_ANSWER: &[u8] =
-    b"flotilla: the machine does not answer: its processes are frozen, or the host is overloaded\n";
-
 /// A program to run in a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -48,10 +46,6 @@ pub struct Request {
     pub argv: Vec<String>,
     /// Added to PATH and HOME.
     pub env: Vec<(String, String)>,
-    /// Gives the program a terminal of the machine's own, tied to ours.
-    pub terminal: bool,
-    /// A user waits, with all the time in the world, but not for a program that never begins.
-    pub attached: bool,
 }
 
 /// The arguments of the stage.
@@ -60,6 +54,18 @@ struct Handed {
     /// The number of the descriptor that holds PID 1 of the machine.
     machine: RawFd,
     request: Request,
+    /// If somebody talks to the program while it runs; else it has our standard streams.
+    session: Option<Handover>,
+}
+
+impl Handed {
+    fn command(machine: &Process, request: &Request, session: Option<Handover>) -> host::Command {
+        let handed = Self { machine: machine.as_fd().as_raw_fd(), request: request.clone(), session };
+        let json = serde_json::to_string(&handed).expect("it is plain data");
+        tracing::debug!("in {}: {}", request.group, request.argv.join(" "));
+        let stage = host::Command::new(sealed::own_program()).arg(STAGE).arg(json);
+        stage.hand_over(machine.descriptor()).shown_as(&request.argv)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +76,8 @@ enum EnterError {
     Gone { source: io::Error },
     #[error("cannot enter the machine's namespaces")]
     Namespaces { source: io::Error },
+    #[error("cannot drop capabilities")]
+    Capabilities { source: io::Error },
     #[error("cannot make a terminal")]
     Terminal { source: io::Error },
     #[error("cannot run {program}")]
@@ -78,13 +86,19 @@ enum EnterError {
     Cgroup(#[from] CgroupError),
 }
 
+impl EnterError {
+    /// Why the program itself could not be run, if that was it.
+    fn run_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Run { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
 /// The command that runs the request in the machine of this PID 1, by means of the running binary.
 pub fn command(machine: &Process, request: &Request) -> host::Command {
-    let handed = Handed { machine: machine.as_fd().as_raw_fd(), request: request.clone() };
-    let json = serde_json::to_string(&handed).expect("it is plain data");
-    tracing::debug!("in {}: {}", request.group, request.argv.join(" "));
-    let stage = host::Command::new(Path::new("/proc/self/exe")).arg(STAGE).arg(json);
-    stage.hand_over(machine).shown_as(&request.argv)
+    Handed::command(machine, request, None)
 }
 
 /// Runs the stage if the arguments (with the program's own name first) ask for it, and gives its exit status.
@@ -98,53 +112,71 @@ pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let handed = serde_json::from_str(&json).map_err(|source| EnterError::Request { source });
     Some(handed.and_then(|handed| run(&handed)).unwrap_or_else(|error| {
         machine::tell("flotilla", &error);
-        match error {
-            EnterError::Run { source, .. } if source.kind() == io::ErrorKind::NotFound => EXIT_NOT_FOUND,
+        match error.run_error() {
+            Some(source) if source.kind() == io::ErrorKind::NotFound => EXIT_NOT_FOUND,
             _ => EXIT_NOT_RUN,
         }
     }))
 }
 
-fn run(Handed { machine, request }: &Handed) -> Result<i32, EnterError> {
+fn run(handed: &Handed) -> Result<i32, EnterError> {
+    let Handed { machine, request, session } = handed;
     let (machine, init) = held(*machine).map_err(|source| EnterError::Gone { source })?;
-    inherited::shed(&[machine.as_fd()]);
+    let Some(session) = session else {
+        inherited::shed(&[machine.as_fd()]);
+        return wait(&mut enter(&machine, init, request)?, request);
+    };
+    let control = inherited(session.control).map_err(|source| EnterError::Gone { source })?;
+    inherited::shed(&[machine.as_fd(), control.as_fd()]);
+    let name = request.argv.first().map_or("nothing", String::as_str);
+    Ok(session::run(&control, session.tty, name, || enter(&machine, init, request)))
+}
+
+/// Moves us into the machine's namespaces. Gives the program, which will be in its control group as well.
+fn enter(machine: &OwnedFd, init: Pid, request: &Request) -> Result<Command, EnterError> {
+    capabilities::limit().map_err(|source| EnterError::Capabilities { source })?;
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
     // While the host's control groups are in sight.
     let group = Group::new(&layout, &request.group)?;
     let doors = group.doors(init).map_err(|source| EnterError::Gone { source })?;
-    let all = ThreadNameSpaceType::MOUNT
+    let mut all = ThreadNameSpaceType::MOUNT
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::NETWORK
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
         | ThreadNameSpaceType::CONTROL_GROUP;
-    // SAFETY of entering the mount namespace: we have one thread, so nobody shares our root and working directory.
-    move_into_thread_name_spaces(machine.as_fd(), all).map_err(|errno| match errno {
-        rustix::io::Errno::SRCH => EnterError::Gone { source: errno.into() },
-        errno => EnterError::Namespaces { source: errno.into() },
+    let is_own = user::is_another(&Path::new("/proc").join(init.to_string()))
+        .map_err(|source| EnterError::Gone { source })?;
+    all.set(ThreadNameSpaceType::USER, is_own);
+    // SAFETY of entering the mount namespace: we have one thread, so none shares our root and working directory.
+    let enter = || Ok(move_into_thread_name_spaces(machine.as_fd(), all)?);
+    // If PID 1 has ended meanwhile and its number went to another, the descriptor says so.
+    let entered = if is_own { user::enter(enter) } else { enter() };
+    entered.map_err(|source| match source.raw_os_error() {
+        Some(errno) if errno == rustix::io::Errno::SRCH.raw_os_error() => EnterError::Gone { source },
+        _ => EnterError::Namespaces { source },
     })?;
-    let mut command = program(request, doors)?;
-    let give_up = if request.attached { Some(GiveUp::set(request)?) } else { None };
-    if request.terminal {
-        terminal::run(command, request, give_up)
-    } else {
-        wait(&mut command, request, give_up)
-    }
+    program(request, doors)
 }
 
 /// The process that we were handed, and its number.
-#[expect(unsafe_code, reason = "a descriptor by its number")]
 fn held(number: RawFd) -> io::Result<(OwnedFd, Pid)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"));
     let pid = pid.and_then(|pid| pid.trim().parse().ok()).filter(|pid| *pid > 0).and_then(Pid::from_raw);
     // That of a process which has ended is -1.
     let pid = pid.ok_or(rustix::io::Errno::SRCH)?;
-    // SAFETY: it is open and holds a process, so it is the one that our caller opened for us. Nobody else has it.
-    let machine = unsafe { OwnedFd::from_raw_fd(number) };
-    // The program is none of its holders.
-    rustix::io::fcntl_setfd(&machine, FdFlags::CLOEXEC)?;
-    Ok((machine, pid))
+    Ok((inherited(number)?, pid))
+}
+
+/// A descriptor that we were handed, and that the program does not get.
+#[expect(unsafe_code, reason = "a descriptor by its number")]
+fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    fs::metadata(format!("/proc/self/fd/{number}"))?;
+    // SAFETY: it is open, and only our caller can have opened it for us. Nobody else here has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+    Ok(fd)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the program has our standard streams")]
@@ -179,41 +211,9 @@ fn join_groups(command: &mut Command, doors: Vec<File>) {
     unsafe { command.pre_exec(join) };
 }
 
-/// Ends us if the program does not run in time: then the machine's processes are frozen, and we would wait for ever.
-/// Dropped when it runs.
-///
-/// By an alarm, since a thread could not be started once we are in the machine's namespaces.
-struct GiveUp;
-
-impl GiveUp {
-    #[expect(unsafe_code, reason = "a signal handler")]
-    fn set(request: &Request) -> Result<Self, EnterError> {
-        let give_up = || {
-            let _ = rustix::io::write(rustix::stdio::stderr(), NO_ANSWER);
-            // SAFETY: it ends the process at once, which is allowed in a signal handler.
-            unsafe { libc::_exit(EXIT_NOT_RUN) };
-        };
-        // SAFETY: the handler makes two system calls, allocates nothing and takes no lock.
-        let set = unsafe { signal_hook::low_level::register(libc::SIGALRM, give_up) };
-        set.map_err(|source| EnterError::Run { program: request.argv[0].clone(), source })?;
-        // SAFETY: it takes a number.
-        unsafe { libc::alarm(CONNECT_SECONDS) };
-        Ok(Self)
-    }
-}
-
-impl Drop for GiveUp {
-    #[expect(unsafe_code, reason = "alarm")]
-    fn drop(&mut self) {
-        // SAFETY: it takes a number; 0 is none.
-        unsafe { libc::alarm(0) };
-    }
-}
-
-fn wait(command: &mut Command, request: &Request, give_up: Option<GiveUp>) -> Result<i32, EnterError> {
+fn wait(command: &mut Command, request: &Request) -> Result<i32, EnterError> {
     let failed = |source| EnterError::Run { program: request.argv[0].clone(), source };
     let mut child = command.spawn().map_err(failed)?;
-    drop(give_up);
     // A signal for the whole process group reaches the program as well: it decides, not we.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT, signal_hook::consts::SIGTERM] {
         ignore(signal).map_err(failed)?;

@@ -22,10 +22,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,8 +44,6 @@ pub use lines::{Line, Stream};
 
 use lines::{Splitter, Tail};
 use running::Running;
-
-use crate::process::Process;
 
 /// How many lines of waiting output a slow reader of [`Command::stream`] lets pile up before the child blocks.
 const LINES_IN_FLIGHT: usize = 256;
@@ -66,10 +65,11 @@ pub struct Command {
     root: Option<PathBuf>,
     stdin: Option<File>,
     cancel: Option<Cancel>,
+    max_output: Option<usize>,
     /// What errors call it, if not by its own arguments.
     shown_as: Option<Vec<OsString>>,
-    /// A process that the program is to hold as well, by the same descriptor.
-    hand_over: Option<Process>,
+    /// Descriptors that the program is to have as well, by the same numbers.
+    hand_over: Vec<Arc<OwnedFd>>,
     /// Why it cannot be started at all.
     refused: Option<io::Error>,
 }
@@ -102,8 +102,9 @@ impl Command {
             root: None,
             stdin: None,
             cancel: None,
+            max_output: None,
             shown_as: None,
-            hand_over: None,
+            hand_over: Vec::new(),
             refused: None,
         }
     }
@@ -176,6 +177,14 @@ impl Command {
         self
     }
 
+    /// Lets [`Command::run`] and [`Command::run_within`] kill the program when it has written more than this many bytes to
+    /// one of its outputs.
+    #[must_use]
+    pub fn max_output(mut self, bytes: usize) -> Self {
+        self.max_output = Some(bytes);
+        self
+    }
+
     /// Runs the program to its end and keeps all it wrote. An exit status other than 0 is an error.
     pub fn run(self) -> Result<Output, CommandError> {
         self.run_until(None)
@@ -188,12 +197,16 @@ impl Command {
     }
 
     fn run_until(self, limit: Option<Duration>) -> Result<Output, CommandError> {
-        let start = Instant::now();
+        let (start, max) = (Instant::now(), self.max_output.unwrap_or(usize::MAX));
         let mut running = Running::start(self)?;
         let left = || limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let mut output = Output::default();
         let pipes = (running.take_stdout(), running.take_stderr());
-        let read = gather(&pipes, &mut output, left);
+        let read = gather(&pipes, &mut output, max, left);
+        if matches!(read, Ok(Ended::TooLong)) {
+            running.abandon();
+            return Err(running.too_much_output(max));
+        }
         let ended = matches!(read, Ok(Ended::No)).then_some(None);
         let Some(status) = ended.map_or_else(|| running.wait_within(left()), Ok)? else {
             running.abandon();
@@ -277,15 +290,23 @@ impl Command {
         }
     }
 
+    /// Starts the program with these standard streams, apart from our process group and from the thread that starts it. For
+    /// a stage that ends by itself when we do, and for a caller who reaps it.
+    pub(crate) fn start_apart(self, [stdin, stdout, stderr]: [Stdio; 3]) -> Result<Child, CommandError> {
+        let mut command = self.to_std_inherited();
+        command.process_group(0).stdin(stdin).stdout(stdout).stderr(stderr);
+        command.spawn().map_err(|source| CommandError::Start { program: self.shown_program(), source })
+    }
+
     /// Lets errors of the running program name what it stands for instead of itself.
     pub(crate) fn shown_as(mut self, argv: &[String]) -> Self {
         self.shown_as = Some(argv.iter().map(OsString::from).collect());
         self
     }
 
-    /// Lets the program hold a process by the descriptor that we have, whose number stays the same.
-    pub(crate) fn hand_over(mut self, process: &Process) -> Self {
-        self.hand_over = Some(process.clone());
+    /// Gives the program a descriptor that we have, whose number stays the same.
+    pub(crate) fn hand_over(mut self, descriptor: &Arc<OwnedFd>) -> Self {
+        self.hand_over.push(Arc::clone(descriptor));
         self
     }
 
@@ -299,7 +320,9 @@ impl Command {
     fn shown_argv(&self) -> String {
         let own = || std::iter::once(&self.program).chain(&self.args).collect();
         let words: Vec<_> = self.shown_as.as_ref().map_or_else(own, |argv| argv.iter().collect());
-        words.iter().map(|word| error::shell_quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        // A word with a NUL cannot be typed, but it can be shown.
+        shlex::Quoter::new().allow_nul(true).join(words.iter().map(AsRef::as_ref)).unwrap_or_default()
     }
 
     /// The program's name once it runs.
@@ -332,8 +355,8 @@ impl Command {
         if let Some(dir) = &self.current_dir {
             command.current_dir(dir);
         }
-        if let Some(process) = self.hand_over.clone() {
-            running::keep_open(&mut command, process);
+        if !self.hand_over.is_empty() {
+            running::keep_open(&mut command, self.hand_over.clone());
         }
         command
     }
@@ -344,13 +367,16 @@ impl Command {
 enum Ended {
     No,
     Yes,
+    /// There is more than there may be.
+    TooLong,
 }
 
-/// Reads both pipes to their ends, or until there is no time left. Both at once: a program that fills the one that is not
+/// Reads both pipes to their ends, or until there is no time left or `max` bytes of one of them were read. Both at once: a program that fills the one that is not
 /// read would wait for ever.
 fn gather(
     (stdout, stderr): &(ChildStdout, ChildStderr),
     output: &mut Output,
+    max: usize,
     left: impl Fn() -> Option<Duration>,
 ) -> io::Result<Ended> {
     let mut open = [Some((stdout.as_fd(), &mut output.stdout)), Some((stderr.as_fd(), &mut output.stderr))];
@@ -373,6 +399,7 @@ fn gather(
             if let Some((fd, bytes)) = pipe {
                 match retry_on_intr(|| rustix::io::read(*fd, &mut buffer[..]))? {
                     0 => *pipe = None,
+                    read if bytes.len() + read > max => return Ok(Ended::TooLong),
                     read => bytes.extend_from_slice(&buffer[..read]),
                 }
             }

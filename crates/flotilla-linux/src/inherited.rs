@@ -84,7 +84,7 @@ fn reset_signals() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[expect(unsafe_code, reason = "descriptors that nobody here opened")]
+#[expect(unsafe_code, reason = "descriptors that were not opened here")]
 fn close_all_but(keep: &[RawFd]) {
     const STANDARD: [RawFd; 3] = [0, 1, 2];
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
@@ -93,7 +93,7 @@ fn close_all_but(keep: &[RawFd]) {
     let strange: Vec<_> = open.filter(|fd| !STANDARD.contains(fd) && !keep.contains(fd)).collect();
     for fd in strange {
         // SAFETY: it is no descriptor of ours: a stage calls this before it has opened any but those it keeps. That of
-        // the list is closed already, which is an error that nobody minds.
+        // the list is closed already: that error does not matter.
         unsafe { libc::close(fd) };
     }
 }

@@ -9,17 +9,23 @@
 //!   way to a name server;
 //! - [`process`] waits for processes that are not our children, and tells the host's size;
 //! - [`disk`] measures room and use of file systems, [`trial`] tries whether one can hold machines;
-//! - [`poll`] waits for what nobody tells us about;
+//! - [`erofs`] makes and mounts read-only images of directories;
+//! - [`tree`] removes directories whatever is in them;
+//! - [`user`] makes and enters user namespaces, and tries whether machines can have them;
+//! - [`poll`] waits for changes that the kernel does not report;
 //!
-//! This is the only crate with unsafe code; every such block says why it is sound. It never prints (except the
+//! This is the only crate with unsafe code; every unsafe block says why it is sound. It never prints (except the
 //! stages, which are programs of their own), never reads the environment, and knows nothing of clusters.
 
+mod capabilities;
 pub mod cgroup;
 pub mod dev;
 pub mod disk;
 pub mod enter;
+pub mod erofs;
 pub mod host;
 mod inherited;
+mod loop_device;
 pub mod loopback;
 pub mod machine;
 pub mod mount;
@@ -29,5 +35,9 @@ pub mod poll;
 pub mod process;
 pub mod resolver;
 pub mod sandbox;
+pub mod sealed;
+mod syscall_filter;
 pub mod sysctl;
+pub mod tree;
 pub mod trial;
+pub mod user;

@@ -6,6 +6,8 @@
 //!        └─ init       PID 1: all other namespaces ("namespaces"), mounts, waits for "go", its services ("ready")
 //! ```
 //!
+//! A machine with a user namespace gets all of them from the launcher: see [`user`].
+//!
 //! Until it has its "go", init ends when the host's side of the channel does: a launch that is killed half-way leaves
 //! no half machine. There is no file with its number: a machine is found by the control group it runs in
 //! ([`Group::init`]) or by the lock that its PID 1 holds ([`life`]), and when PID 1 ends, the kernel ends all the rest and
@@ -29,27 +31,38 @@ use rustix::process::{Pid, setsid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::capabilities;
 use crate::cgroup::{CgroupError, Group, Layout};
 use crate::dev::DeviceError;
+use crate::enter::Files;
+use crate::erofs;
 use crate::inherited;
 use crate::mount::MountError;
 use crate::process::Process;
 use crate::sandbox::Bind;
+use crate::user::Ids;
 
 mod capacity;
 pub mod life;
+mod masks;
 mod root;
+mod user;
 
 pub use capacity::Capacity;
 pub(crate) use capacity::parse_list;
 pub use root::Built;
+pub use user::{Lack, Trial, try_machine};
 
-/// The first argument of the stage that starts PID 1. The others: the control group, PID 1's first argument, a name.
+/// The first argument of the stage that starts PID 1. The others: the control group, PID 1's first argument, a name, and what
+/// the machine is made of.
 pub const STAGE_LAUNCH: &str = "__machine-launch";
 /// What the stages are called, for `ps`.
 const SHOWN_AS: &str = "flotilla-init";
 /// How long a stage may take for one step of the launch. A loaded host is slow; a hang is for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much of the last line of a console an error tells.
+const LONGEST_LINE: usize = 1000;
 
 /// What a machine is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,15 +74,39 @@ pub struct Spec {
     pub folder: PathBuf,
     /// Becomes `/var`: a directory of a real file system, since an overlay cannot hold the upper of another.
     pub var: PathBuf,
-    /// Files and directories of the host to show inside.
+    /// Files and directories of the host to show inside. What is read-only cannot be made writable by the machine.
     pub binds: Vec<Bind>,
     /// The same for what its owner wants inside, with all that is mounted below it. Attached last.
     pub mounts: Vec<Bind>,
+    /// What no mount may cover, wherever links in the machine lead: programs of the machine would change or empty the
+    /// directory of the host.
+    pub own: Vec<PathBuf>,
+    pub shared: Option<Shared>,
     /// Links to make inside: name, and what it points to.
     pub links: Vec<(PathBuf, PathBuf)>,
     pub capacity: Capacity,
     /// What `/sys/class/dmi/id/product_uuid` says: two nodes must not be one machine to the kubelet.
     pub uuid: String,
+    /// The ids of its user namespace; none: it has the host's. A machine keeps what it was made with: see
+    /// [`mount::Attributes`](crate::mount::Attributes).
+    pub ids: Option<Ids>,
+}
+
+impl Spec {
+    /// The machine's directory, as PID 1 sees it until it has built its root.
+    pub fn folder_at_launch(&self) -> PathBuf {
+        user::Sources::of(self).folder
+    }
+}
+
+/// A directory that many machines have inside and none can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    pub directory: PathBuf,
+    /// An image of it ([`crate::erofs`]), where the host can mount one.
+    pub image: Option<PathBuf>,
+    /// Where, as the machine sees it.
+    pub target: PathBuf,
 }
 
 /// A machine could not be made.
@@ -87,6 +124,8 @@ pub enum MachineError {
     Console { path: PathBuf, source: io::Error },
     #[error("a machine runs on {} already", folder.display())]
     Runs { folder: PathBuf },
+    #[error("cannot drop capabilities")]
+    Capabilities { source: io::Error },
     #[error("cannot make a new {what} namespace")]
     Namespace { what: &'static str, source: io::Error },
     #[error("cannot set the host name {hostname}")]
@@ -115,24 +154,27 @@ struct Said {
     console: PathBuf,
 }
 
-/// Starts PID 1 of a machine in the control group `group`, which must be there.
+/// Starts PID 1 of a machine in the control group `group`, which [`Group::create_for_machine`] has made.
 ///
 /// `program` is a binary whose `main` calls [`run_if_launcher`], and which becomes PID 1 when its first argument is
-/// `stage`; it is handed `spec`. Returns when the namespaces are there: give it its network, then call
-/// [`Launched::go`]. Its output goes to the file `console`.
+/// `stage`; it is handed `spec`. `machine` is what it will [`build`], if it does. Returns when the namespaces exist: give it
+/// its network, then call [`Launched::go`]. Its output goes to the file `console`.
 pub fn launch(
     program: &Path,
     stage: &str,
     group: &str,
     name: &str,
     spec: &impl Serialize,
+    machine: Option<&Spec>,
     console: &Path,
 ) -> Result<Launched, MachineError> {
     let (ours, theirs) = UnixStream::pair().map_err(|source| MachineError::Start { source })?;
     ours.set_read_timeout(Some(PATIENCE)).map_err(|source| MachineError::Start { source })?;
     let opened = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(console);
     let log = opened.map_err(|source| MachineError::Console { path: console.to_owned(), source })?;
-    start_launcher(program, [STAGE_LAUNCH, group, stage, name].map(OsStr::new), theirs, &log)
+    let machine =
+        serde_json::to_string(&machine).map_err(|error| MachineError::Start { source: error.into() })?;
+    start_launcher(program, [STAGE_LAUNCH, group, stage, name, &machine].map(OsStr::new), theirs, &log)
         .map_err(|source| MachineError::Start { source })?;
 
     let mut json = serde_json::to_vec(spec).map_err(|error| MachineError::Start { source: error.into() })?;
@@ -165,17 +207,23 @@ impl Launched {
 }
 
 impl Said {
+    /// The last line of the console, which may be long: whatever runs in the machine may write to it.
+    fn last_line(&self) -> Option<String> {
+        let (folder, name) = (self.console.parent()?, self.console.file_name()?);
+        let line = Files::below(folder).ok()?.tail(Path::new(name), 1).ok()??;
+        Some(line.chars().take(LONGEST_LINE).collect()).filter(|line: &String| !line.is_empty())
+    }
+
     /// Reads a line that must begin so, and gives the rest of it.
     fn expect(&mut self, word: &'static str, during: &'static str) -> Result<String, MachineError> {
         let mut line = String::new();
         let read = match self.reader.read_line(&mut line) {
-            // It ended before it had read all that it was told.
+            // It ended before it had read all of its input.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
             read => read.map_err(|source| MachineError::Channel { during, source })?,
         };
         if read == 0 {
-            let console = std::fs::read_to_string(&self.console).unwrap_or_default();
-            let said = console.lines().last().unwrap_or("it said nothing").to_owned();
+            let said = self.last_line().unwrap_or_else(|| "it said nothing".to_owned());
             return Err(MachineError::Ended { during, said });
         }
         match line.trim_end().strip_prefix(word) {
@@ -186,7 +234,7 @@ impl Said {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the machine must outlive us, which a host command does not")]
-fn start_launcher(program: &Path, args: [&OsStr; 4], channel: UnixStream, console: &File) -> io::Result<()> {
+fn start_launcher(program: &Path, args: [&OsStr; 5], channel: UnixStream, console: &File) -> io::Result<()> {
     let mut launcher = Command::new(program)
         .arg0(SHOWN_AS)
         .args(args)
@@ -200,13 +248,17 @@ fn start_launcher(program: &Path, args: [&OsStr; 4], channel: UnixStream, consol
     launcher.wait().map(drop)
 }
 
-/// Runs the launcher's stage if the arguments (with the program's own name first) ask for it.
+/// Runs the launcher's stage, or one of those that make or try a user namespace, if the arguments (with the program's own name
+/// first) ask for it.
 ///
 /// For the first lines of `main`: the process must have one thread only.
 pub fn run_if_launcher(args: &[std::ffi::OsString]) -> Option<i32> {
+    if let Some(status) = crate::user::run_if_stage(args).or_else(|| user::run_if_stage(args)) {
+        return Some(status);
+    }
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
-    let [STAGE_LAUNCH, group, stage, name] = words[..] else { return None };
-    match start_init(group, stage, name) {
+    let [STAGE_LAUNCH, group, stage, name, machine] = words[..] else { return None };
+    match start_init(group, stage, name, machine) {
         Ok(()) => Some(0),
         Err(error) => {
             tell("machine", &error);
@@ -217,17 +269,35 @@ pub fn run_if_launcher(args: &[std::ffi::OsString]) -> Option<i32> {
 
 #[expect(clippy::disallowed_methods, reason = "PID 1 inherits the channel and outlives us")]
 #[expect(unsafe_code, reason = "unshare")]
-fn start_init(group: &str, stage: &str, name: &str) -> Result<(), MachineError> {
+fn start_init(group: &str, stage: &str, name: &str, machine: &str) -> Result<(), MachineError> {
     let started = |source| MachineError::Start { source };
+    let machine: Option<Spec> = serde_json::from_str(machine).map_err(|error| started(error.into()))?;
+    let in_user_namespace = machine.as_ref().and_then(|machine| Some((machine, machine.ids?)));
     inherited::shed(&[]);
+    let shared = machine.as_ref().and_then(|machine| machine.shared.as_ref()?.image.as_ref());
+    // In a user namespace a read-only directory stays read-only.
+    if let (Some(image), None) = (shared, in_user_namespace) {
+        // Out here: the machine's control group may not open devices.
+        erofs::mount(image)?.hand_over().map_err(started)?;
+    }
+    capabilities::limit().map_err(|source| MachineError::Capabilities { source })?;
     let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
-    Group::new(&layout, group)?.join()?;
+    let group = Group::new(&layout, group)?;
+    if let Some((_, ids)) = in_user_namespace {
+        group.hand_over(ids)?;
+    }
+    group.join_as_init()?;
     // No terminal of the user who started it is the machine's.
     setsid().map_err(|errno| started(errno.into()))?;
-    // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
-    unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
-        .map_err(|errno| MachineError::Namespace { what: "pid", source: errno.into() })?;
-    let mut command = Command::new("/proc/self/exe");
+    let program = if let Some((machine, ids)) = in_user_namespace {
+        user::enter(machine, ids, &layout)?
+    } else {
+        // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
+        unsafe { unshare_unsafe(UnshareFlags::NEWPID) }
+            .map_err(|errno| MachineError::Namespace { what: "pid", source: errno.into() })?;
+        "/proc/self/exe".into()
+    };
+    let mut command = Command::new(program);
     inherited::default_signals(&mut command);
     let init = command.arg0(SHOWN_AS).args([stage, name]).spawn().map_err(started)?;
     Channel::inherited().map_err(started)?.say(&format!("pid {}", init.id())).map_err(started)
@@ -272,8 +342,11 @@ impl Channel {
     }
 }
 
-/// Gives this process, PID 1, namespaces of its own.
-pub fn enter_new_namespaces() -> Result<(), MachineError> {
+/// Gives this process, PID 1, namespaces of its own. One in a user namespace was started with them.
+pub fn enter_new_namespaces(machine: Option<&Spec>) -> Result<(), MachineError> {
+    if machine.is_some_and(|machine| machine.ids.is_some()) {
+        return Ok(());
+    }
     crate::sandbox::unshare_the_rest().map_err(|(what, source)| MachineError::Namespace { what, source })
 }
 
@@ -283,9 +356,9 @@ pub fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
     root::build(spec)
 }
 
-/// Prints who has an error, and the error with its causes, as one line.
+/// Prints the name of the program, and the error with its causes, as one line.
 pub fn tell(who: &str, error: &dyn std::error::Error) {
-    // Where nobody reads it, it is lost.
+    // If standard error is closed, the line is lost.
     drop(writeln!(io::stderr(), "{who}: {}", one_line(error)));
 }
 

@@ -1,23 +1,26 @@
 //! Mounts, for a process that has a mount namespace of its own.
 //!
-//! Nothing here that changes anything may be called in the host's namespace: what it mounts is meant to vanish with the
+//! Nothing here that changes anything may be called in the host's namespace: what it mounts must vanish with the
 //! caller's.
 
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change,
-    mount_remount, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount_change, mount_remount, move_mount,
+    open_tree, unmount,
 };
 use rustix::process::{chdir, pivot_root};
 
+use crate::enter::Files;
 use crate::process::Process;
 
+mod idmap;
 pub(crate) mod info;
 
 /// A file system could not be put where it belongs.
@@ -25,12 +28,22 @@ pub(crate) mod info;
 pub enum MountError {
     #[error("cannot mount {what} on {}", target.display())]
     Mount { what: String, target: PathBuf, source: io::Error },
+    #[error("cannot make a file system of the kind {kind}")]
+    Make { kind: String, source: io::Error },
     #[error("cannot make the mount point {}", path.display())]
     MountPoint { path: PathBuf, source: io::Error },
+    #[error("cannot mount {what} on {}: that leads to {}, which the machine itself uses", target.display(), to.display())]
+    Covers { what: String, target: PathBuf, to: PathBuf },
     #[error("cannot find {} to bind it", path.display())]
     BindSource { path: PathBuf, source: io::Error },
     #[error("cannot make {} read-only", target.display())]
     ReadOnly { target: PathBuf, source: io::Error },
+    #[error("cannot show {} with the owners of a user namespace", path.display())]
+    Owners { path: PathBuf, source: io::Error },
+    #[error("cannot mount the image {}", image.display())]
+    Image { image: PathBuf, source: io::Error },
+    #[error("cannot make a read-only view of {}", path.display())]
+    Sealed { path: PathBuf, source: io::Error },
     #[error("cannot read /proc/self/mountinfo")]
     List { source: io::Error },
     #[error("cannot change the propagation of mounts")]
@@ -41,6 +54,13 @@ pub enum MountError {
 
 /// The flags of file systems that hold no programs: `nosuid,nodev,noexec`.
 pub const DATA_ONLY: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+/// The same for [`Detached::filesystem`].
+pub const DATA_ONLY_ATTR: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    .union(MountAttrFlags::MOUNT_ATTR_NODEV)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+/// The descriptor by which one stage leaves a mount to the next: the first after the standard streams.
+const HANDED_OVER: RawFd = 3;
 
 /// The flags of scratch directories: `nosuid,nodev`.
 pub const SCRATCH: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
@@ -71,24 +91,41 @@ pub fn ephemeral_overlay(lower: &Path, scratch: &Path) -> Result<PathBuf, MountE
     let scratch = fs::canonicalize(scratch)
         .map_err(|source| MountError::MountPoint { path: scratch.to_owned(), source })?;
     mount("tmpfs", &scratch, SCRATCH, "mode=0700")?;
-    overlay_of(lower_tree, &scratch)
+    overlay_of(lower_tree, &scratch, Attributes::Trusted)
+}
+
+/// Where an overlay writes down what its upper directory hides of the lower one. Another kind is not seen, so a directory has
+/// the same one for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attributes {
+    /// Attributes that only root of the host may write.
+    Trusted,
+    /// Attributes that root of a user namespace may write.
+    User,
 }
 
 /// Mounts a writable view of `lower`, which itself stays as it is, and returns where.
 ///
 /// What is written goes to `upper` in `directory` and stays there; the directories `work`, `lower` and `merged` beside it are
 /// the overlay's own. **Changes the working directory** to `directory`.
-pub fn lasting_overlay(lower: &Path, folder: &Path) -> Result<PathBuf, MountError> {
-    overlay_of(Detached::of(lower)?, folder)
+pub fn lasting_overlay(lower: &Path, folder: &Path, attributes: Attributes) -> Result<PathBuf, MountError> {
+    overlay_of(Detached::of(lower)?, folder, attributes)
 }
 
-fn overlay_of(lower: Detached, folder: &Path) -> Result<PathBuf, MountError> {
+/// The mount point of the overlay in `folder`, made if it does not exist. Until the overlay is mounted it is an empty directory.
+pub(crate) fn stage(folder: &Path) -> Result<PathBuf, MountError> {
+    let merged = folder.join("merged");
+    make_folder(&merged)?;
+    Ok(merged)
+}
+
+fn overlay_of(lower: Detached, folder: &Path, attributes: Attributes) -> Result<PathBuf, MountError> {
     let failed = |source: rustix::io::Errno| MountError::Mount {
         what: format!("the overlay of {}", lower.source.display()),
         target: folder.to_owned(),
         source: source.into(),
     };
-    // Short relative names: in overlay's options `:` and `,` separate, and people have such directories.
+    // Short relative names: `:` and `,` separate overlay's options, and a directory's name may contain them.
     chdir(folder).map_err(failed)?;
     for name in ["upper", "work", "merged"] {
         make_folder(Path::new(name))?;
@@ -97,7 +134,10 @@ fn overlay_of(lower: Detached, folder: &Path) -> Result<PathBuf, MountError> {
     rustix::fs::chmod("upper", rustix::fs::Mode::from_raw_mode(0o755)).map_err(failed)?;
     lower.attach(Path::new("lower"), false)?;
     let merged = folder.join("merged");
-    let options = "lowerdir=lower,upperdir=upper,workdir=work";
+    let options = match attributes {
+        Attributes::Trusted => "lowerdir=lower,upperdir=upper,workdir=work",
+        Attributes::User => "lowerdir=lower,upperdir=upper,workdir=work,userxattr",
+    };
     mount("overlay", &merged, MountFlags::empty(), options)?;
     Ok(merged)
 }
@@ -137,6 +177,49 @@ impl Detached {
         Self::held(source, OpenTreeFlags::AT_RECURSIVE)
     }
 
+    /// Makes a file system that has no device, such as proc. In a user namespace the kernel allows that only as long as the
+    /// host's own is in sight.
+    pub fn filesystem(kind: &str, flags: MountAttrFlags) -> Result<Self, MountError> {
+        let make = || -> rustix::io::Result<OwnedFd> {
+            let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+            fsconfig_create(&context)?;
+            fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+        };
+        let tree =
+            make().map_err(|errno| MountError::Make { kind: kind.to_owned(), source: errno.into() })?;
+        Ok(Self::whole(tree, Path::new(kind)))
+    }
+
+    /// A mount that is attached nowhere yet, made from `source`.
+    pub(crate) fn whole(tree: OwnedFd, source: &Path) -> Self {
+        Self { tree, is_folder: true, source: source.to_owned() }
+    }
+
+    /// Leaves it to the next program that this process starts: [`Self::handed_over`].
+    #[expect(unsafe_code, reason = "a descriptor with a number that both programs know")]
+    pub(crate) fn hand_over(&self) -> io::Result<()> {
+        // SAFETY: the number is used for nothing else: this is for a stage that has opened nothing before.
+        let done = unsafe { libc::dup2(self.tree.as_raw_fd(), HANDED_OVER) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// What whoever started this process left to it. `source` is what it was made from.
+    #[expect(unsafe_code, reason = "a descriptor that was not opened here")]
+    pub(crate) fn handed_over(source: &Path) -> Result<Self, MountError> {
+        let missing =
+            |errno: rustix::io::Errno| MountError::Image { image: source.to_owned(), source: errno.into() };
+        // SAFETY: nobody else in this process knows the number, and nothing is taken over if it is not open.
+        let tree = unsafe { OwnedFd::from_raw_fd(HANDED_OVER) };
+        rustix::io::fcntl_setfd(&tree, rustix::io::FdFlags::CLOEXEC).map_err(missing)?;
+        Ok(Self::whole(tree, source))
+    }
+
+    /// What keeps it.
+    #[cfg(test)]
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.tree
+    }
+
     fn held(source: &Path, how_much: OpenTreeFlags) -> Result<Self, MountError> {
         let missing = |error| MountError::BindSource { path: source.to_owned(), source: error };
         let is_folder = fs::metadata(source).map_err(missing)?.is_dir();
@@ -160,6 +243,28 @@ impl Detached {
         })?;
         if read_only { make_read_only(target) } else { Ok(()) }
     }
+
+    /// Attaches it at `target` in our own root, which is made if it does not exist, and gives the path that this is without
+    /// links. What is in the root was left by others: links in the target's path lead only inside the root, and not into
+    /// what this process holds, as those of `/proc` do. An error if they lead to one of `kept`, or above or below it.
+    pub(crate) fn attach_inside(self, target: &Path, kept: &[PathBuf]) -> Result<PathBuf, MountError> {
+        let failed = |source| MountError::MountPoint { path: target.to_owned(), source };
+        let root = Files::below(Path::new("/")).map_err(failed)?;
+        let place = root.mount_point(target, self.is_folder).map_err(failed)?;
+        let to = fs::read_link(format!("/proc/self/fd/{}", place.as_raw_fd())).map_err(failed)?;
+        let what = self.source.display().to_string();
+        if kept.iter().any(|kept| to.starts_with(kept) || kept.starts_with(&to)) {
+            return Err(MountError::Covers { what, target: target.to_owned(), to });
+        }
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let attached = move_mount(&self.tree, "", &place, "", flags);
+        attached.map_err(|errno| MountError::Mount {
+            what,
+            target: target.to_owned(),
+            source: errno.into(),
+        })?;
+        Ok(to)
+    }
 }
 
 /// Makes the mount at `target` and all below it read-only. Needs `/proc`.
@@ -168,7 +273,7 @@ pub fn make_all_read_only(target: &Path) -> Result<(), MountError> {
     // The list has the paths as they are, without links.
     let target = fs::canonicalize(target)
         .map_err(|source| MountError::ReadOnly { target: target.to_owned(), source })?;
-    // One that does not exist is hidden below another: nobody can write to it.
+    // One that does not exist is hidden below another, where no one can write to it.
     let in_reach = mount_points.iter().filter(|path| path.starts_with(&target) && path.exists());
     in_reach.map(PathBuf::as_path).try_for_each(make_read_only)
 }

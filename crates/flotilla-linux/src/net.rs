@@ -6,19 +6,20 @@
 //! let host = Net::here()?;
 //! let (gateway, address) = ("10.89.0.1/24".parse().unwrap(), "10.89.0.2/24".parse().unwrap());
 //! host.ensure_bridge("fl-demo", "flotilla/demo", gateway, 1500)?;
-//! host.ensure_veth_into(&Veth {
-//!     host_name: "fl-demo-1",
+//! host.ensure_veth(&Veth {
+//!     name: "fl-demo-1",
 //!     alias: "flotilla/demo/node-1",
 //!     bridge: "fl-demo",
-//!     peer_name: "eth0",
-//!     process: node,
+//!     loose_end: "fl-demo-1p",
 //! })?;
+//! host.move_link("fl-demo-1p", node, "eth0")?;
 //! Net::of_process(node)?.configure("eth0", address, gateway.addr())?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What already exists and right is left alone, what is to go and does not exist is a success; [`Changed`] tells.
+//! What exists and is right is left alone, and removing what does not exist succeeds; [`Changed`] says whether anything
+//! was done.
 //! Links made here carry an alias that says whose they are: one with another alias is somebody else's and is never
 //! changed.
 //!
@@ -31,7 +32,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnet::Ipv4Net;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::process::Process;
@@ -46,6 +47,7 @@ mod ways;
 
 pub use address::AddressInfo;
 pub use error::NetError;
+pub(crate) use link::hardware_address;
 pub use link::{LinkInfo, Veth};
 pub use lookup::UsedRange;
 pub use route::RouteInfo;
@@ -140,6 +142,14 @@ impl Net {
             other => io::Error::other(other),
         })
     }
+}
+
+/// Moves this thread into a new network namespace, which has nothing but a loopback link that is down. Threads and processes
+/// that it starts from then on are born there. Needs root.
+#[expect(unsafe_code, reason = "unshare")]
+pub fn leave() -> io::Result<()> {
+    // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
 /// Takes what the kernel says about a thing that does not exist for a success.

@@ -1,7 +1,7 @@
 //! Packet rules, through the program `nft`.
 //!
 //! The kernel's rules are those of the calling thread's network namespace. Ours are in tables of our own, whose text
-//! [`host_table`] and [`forward_table`] write. In tables of others only single rules are put, each with a comment that
+//! [`host_table`], [`forward_table`] and [`source_table`] write. In tables of others only single rules are put, each with a comment that
 //! tells it is ours; nothing else of theirs is touched.
 
 use std::fs::File;
@@ -16,12 +16,14 @@ use crate::net::Changed;
 mod forwards;
 mod listing;
 mod pass;
+mod sources;
 mod tables;
 mod verdict;
 
 pub use forwards::{Forward, Forwards, forward_table};
 pub use listing::Chain;
 pub use pass::{Pass, Refusals};
+pub use sources::{Others, SOURCE_FAMILY, SourceRules, Sources, source_table};
 pub use tables::{HostRules, host_table};
 
 use listing::Listing;
@@ -81,10 +83,16 @@ impl Nft {
         Ok(self.list("tables")?.has_table(family, name))
     }
 
-    /// Whether a cluster's table is there and has all the rules of [`host_table`].
+    /// Whether a cluster's table exists and has all the rules of [`host_table`].
     pub fn has_host_table(&self, rules: &HostRules) -> Result<bool, NftError> {
         let count = tables::count_rules(&host_table(rules));
-        Ok(self.list("ruleset")?.has_rules(&rules.table, count, &tables::fingerprint(rules)))
+        Ok(self.list("ruleset")?.has_rules("ip", &rules.table, count, &tables::fingerprint(rules)))
+    }
+
+    /// Whether the table of [`source_table`] is there and has all its rules.
+    pub fn has_source_table(&self, rules: &SourceRules) -> Result<bool, NftError> {
+        let (count, fingerprint) = (tables::count_rules(&source_table(rules)), sources::fingerprint(rules));
+        Ok(self.list("ruleset")?.has_rules(SOURCE_FAMILY, &rules.table, count, &fingerprint))
     }
 
     /// The chains of others that refuse what they do not know: by their policy, or by a rule at their end.

@@ -1,4 +1,4 @@
-//! The one place that sleeps: for what nobody tells us about.
+//! The one place that sleeps: for changes that the kernel does not report.
 
 use std::time::{Duration, Instant};
 

@@ -40,7 +40,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Holds the process that has this number now. Whether it is the one that was meant has to be asked afterwards.
+    /// Holds the process that has this number now. The caller checks afterwards that it is the wanted one.
     pub fn open(pid: Pid) -> io::Result<Self> {
         Ok(Self { pid, handle: Arc::new(pidfd_open(pid, PidfdFlags::empty())?) })
     }
@@ -48,6 +48,11 @@ impl Process {
     /// Its number, for names and messages: it may have ended.
     pub fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// What holds it.
+    pub(crate) fn descriptor(&self) -> &Arc<OwnedFd> {
+        &self.handle
     }
 
     /// Whether it has ended.
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     #[expect(
         clippy::disallowed_methods,
-        reason = "a child that nobody reaps until the test has looked at it"
+        reason = "a child that is not reaped until the test has looked at it"
     )]
     fn a_number_says_nothing_once_its_process_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();

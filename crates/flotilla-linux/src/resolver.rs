@@ -15,7 +15,7 @@ use ipnet::Ipv4Net;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Where systemd-resolved says whom it asks itself; in `/etc/resolv.conf` it names only 127.0.0.53.
+/// Where systemd-resolved lists the servers that it asks; in `/etc/resolv.conf` it names only 127.0.0.53.
 const SYSTEMD_RESOLV_CONF: &str = "/run/systemd/resolve/resolv.conf";
 
 /// Where systemd-resolved listens. Its sockets are bound to the loopback link: they hear nothing that a rule leads there

@@ -26,30 +26,21 @@ pub enum TrialError {
     Untried { source: io::Error },
 }
 
-/// What a directory was found to be able to do, beside what it must.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trial {
-    /// Files can have several names. Without, every node has a copy of the images.
-    pub hard_links: bool,
-}
-
 /// Tries in a directory that exists what machines need of its file system. Leaves nothing behind. Needs root.
-pub fn try_folder(folder: &Path) -> Result<Trial, TrialError> {
+pub fn try_folder(folder: &Path) -> Result<(), TrialError> {
     let place = Place::make(folder).map_err(|source| TrialError::Write { source })?;
     let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(not_opened)?;
-    try_overlay(&overlay, &place.0).map_err(|source| TrialError::Overlay { source })?;
-    let hard_links = fs::hard_link(place.0.join("lower/old"), place.0.join("linked")).is_ok();
-    Ok(Trial { hard_links })
+    try_overlay(&overlay, &place.0).map_err(|source| TrialError::Overlay { source })
 }
 
 /// How the directories to try with are called, before the number of the process that tries.
 const PREFIX: &str = ".flotilla-try-";
 
 /// A directory with layers to try with, gone when dropped.
-struct Place(PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    fn make(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn make(folder: &Path) -> io::Result<Self> {
         remove_abandoned(folder);
         let place = folder.join(format!("{PREFIX}{}", std::process::id()));
         // What a killed process with our number left.
@@ -98,7 +89,7 @@ fn try_overlay(overlay: &OwnedFd, place: &Path) -> io::Result<()> {
     let mut open = Vec::new();
     for (key, folder) in layers {
         let folder = File::open(place.join(folder))?;
-        // By their numbers: in overlay's options `:` and `,` separate, and people have such directories.
+        // By their descriptors: `:` and `,` separate overlay's options, and a directory's name may contain them.
         fsconfig_set_string(overlay, key, format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         open.push(folder);
     }
@@ -121,7 +112,7 @@ mod tests {
         let odd = folder.path().join("a,b:c");
         fs::create_dir(&odd).unwrap();
         if geteuid().is_root() {
-            assert_eq!(try_folder(&odd).unwrap(), Trial { hard_links: true });
+            try_folder(&odd).unwrap();
         }
         assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
     }

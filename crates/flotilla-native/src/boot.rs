@@ -1,61 +1,61 @@
 //! Turning machines on and off.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{Changed, Machine};
-use flotilla_core::{Cluster, Node};
+use flotilla_core::{Changed, IdRange, Machine, MachineId, MachineIsolation, MachineSpec, Port};
 use flotilla_linux::cgroup::{Group, Limits};
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::machine::{self, Capacity, Spec};
-use flotilla_linux::net::{Net, NetError, Veth};
+use flotilla_linux::net::Net;
 use flotilla_linux::process::{self, Process};
 use flotilla_linux::sandbox::Bind;
+use flotilla_linux::sealed;
+use flotilla_linux::user::Ids;
 use flotilla_node::stage::{Boot, STAGE_INIT};
 use flotilla_node_api::{INIT, NodeConfig};
 use flotilla_spec::quantity::HostSize;
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::{ClusterName, NodeName, paths_of_node};
 use rustix::process::Signal;
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
 use super::machine::NativeMachine;
-use super::{Native, attachments, layout, limits};
+use super::{Native, attachments, layout, limits, store};
 
-/// The node's link, as its programs see it.
-pub(super) const LINK: &str = "eth0";
 /// Time limit for PID 1 to stop its services; its own limit is shorter.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Time limit for a killed machine to end.
 const KILL_PATIENCE: Duration = Duration::from_secs(15);
-/// The name of our own binary in a node.
-const SYSTEMCTL: &str = "/usr/local/bin/systemctl";
+/// The other names of our own binary in a node.
+const PROGRAMS: [&str; 2] = ["/usr/local/bin/systemctl", "/usr/local/bin/sudo"];
 
 impl Native {
-    /// Creates the machine, boots it with `config`, or repairs its link, as needed.
-    pub(super) fn ensure_machine(
+    /// Creates the machine if it does not exist, and boots it with `config` if it is off.
+    pub(super) fn boot_machine(
         &self,
-        cluster: &Cluster,
-        name: &NodeName,
+        spec: &MachineSpec,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, NativeError> {
-        let node = cluster.node(name).ok_or_else(|| NativeError::NoAddress { node: name.clone() })?;
-        let group = self.group(cluster.name(), name)?;
-        let init = match self.init(cluster.name(), name)? {
-            Some(init) => {
-                // It may be frozen. Paused containers stay paused.
-                group.thaw_itself()?;
-                let connected = self.cabling(cluster.name())?.reaches(name)?;
-                self.connect(cluster, &node, &init, connected)?;
-                init
-            }
-            None => self.boot(cluster, &node, &group, config)?,
+        let MachineId { cluster, node } = &spec.id;
+        let init = match self.init(cluster, node)? {
+            Some(init) => init,
+            None => self.boot(spec, &self.group(cluster, node)?, port, config)?,
         };
-        if !node.spec.ports.is_empty() {
-            self.ensure_ports(cluster)?;
-        }
-        Ok(Arc::new(NativeMachine::on(self, cluster.name(), name, init)?))
+        Ok(Arc::new(NativeMachine::on(self, cluster, node, init)?))
+    }
+
+    /// Thaws a machine that is on, and connects it if it is not.
+    pub(super) fn plug_machine(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, NativeError> {
+        let MachineId { cluster, node } = id;
+        let init = self.init(cluster, node)?.ok_or_else(|| NativeError::Off { node: node.clone() })?;
+        // It may be frozen. Paused containers stay paused.
+        self.group(cluster, node)?.thaw_itself()?;
+        plug(node, port, &init)?;
+        Ok(Arc::new(NativeMachine::on(self, cluster, node, init)?))
     }
 
     pub(super) fn group(&self, cluster: &ClusterName, node: &NodeName) -> Result<Group, NativeError> {
@@ -64,30 +64,35 @@ impl Native {
 
     fn boot(
         &self,
-        cluster: &Cluster,
-        node: &Node,
+        spec: &MachineSpec,
         group: &Group,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Process, NativeError> {
-        let name = &node.spec.name;
+        let MachineId { cluster, node: name } = &spec.id;
         // Removes what a killed machine left: dying processes, and old control groups that slow the kubelet down.
         // Done first: no other process may use its disk.
-        self.end(cluster.name(), name)?;
-        let disk = Disk::of(&self.nodes_folder(cluster.name()), name);
-        let mounts = attachments::mounts(node)?;
-        let digest = self.digest(cluster, name);
+        self.end(cluster, name)?;
+        let disk = Disk::of(&self.nodes_folder(cluster), name);
+        let mounts = attachments::mounts(spec)?;
+        let digest = self.digest(spec);
         let bundle = self.finished_bundle(&digest)?;
         // All nodes have the cluster's version of our own programs, whatever their kubelet.
-        let store = self.finished_bundle(&cluster.allocations.bundle)?;
-        disk.ensure(&digest, &store.join("store"))?;
+        if !disk.exists()? {
+            self.finished_bundle(&spec.image_store)?;
+        }
+        disk.ensure(&digest, &spec.image_store, &self.bundle_folder(&spec.image_store).join("store"))?;
+        let shared = disk.image_store()?.map(|store| store::shared(&self.finished_bundle(&store)?, &store));
+        let shared = shared.transpose()?;
         let uuid = disk.uuid()?;
 
-        limits::raise()?;
-        group.create()?;
+        let ids = ids(spec)?;
+        limits::raise(ids.is_some())?;
+        group.create_for_machine()?;
         let host = process::host_size();
         let host = HostSize { cpus: host.cpus, memory: host.memory };
-        let (cpus, memory) = (node.spec.cpus.count_on(&host), node.spec.memory.bytes_on(&host));
-        group.limit(Limits { cpus, memory })?;
+        let (cpus, memory) = (spec.cpus.count_on(&host), spec.memory.bytes_on(&host));
+        group.limit(Limits { cpus, memory, processes: Some(limits::processes()) })?;
         let allowed = group.processors();
 
         let boot = Boot {
@@ -98,26 +103,31 @@ impl Native {
                 var: disk.var(),
                 binds: binds(&bundle)?,
                 mounts,
-                links: vec![(SYSTEMCTL.into(), INIT.into())],
-                capacity: Capacity { cpus: cpus.map(|count| share(&allowed, count, node.number)), memory },
+                own: paths_of_node().map(PathBuf::from).collect(),
+                shared,
+                links: PROGRAMS.map(|name| (name.into(), INIT.into())).into(),
+                capacity: Capacity { cpus: cpus.map(|count| share(&allowed, count, spec.number)), memory },
                 uuid,
+                ids,
             },
             config: flotilla_node::Config::default(),
             node: config.clone(),
         };
         let failed = |source| NativeError::Boot { node: name.clone(), source };
-        let names = self.names(cluster.name());
+        let names = self.names(cluster);
+        // A machine in a user namespace has no rights to the file behind a process of the host.
+        let program = if ids.is_some() { "/proc/self/exe".into() } else { sealed::own_program() };
         let launched = machine::launch(
-            Path::new("/proc/self/exe"),
+            &program,
             STAGE_INIT,
             &names.node_group(name),
             name.as_ref(),
             &boot,
+            Some(&boot.machine),
             &disk.folder.join("console"),
         )
         .map_err(failed)?;
-        // The link of a machine that just stopped may still exist, and the new one cannot use it.
-        self.connect(cluster, node, &launched.init, false)?;
+        plug(name, port, &launched.init)?;
         launched.go().map_err(failed)
     }
 
@@ -130,33 +140,6 @@ impl Native {
         }
     }
 
-    /// Creates the node's link and the host's route to its pods, if missing. The node configures its end of the link.
-    fn connect(
-        &self,
-        cluster: &Cluster,
-        node: &Node,
-        init: &Process,
-        has_link: bool,
-    ) -> Result<(), NativeError> {
-        let failed = |source: NetError| NativeError::Connect { node: node.spec.name.clone(), source };
-        let names = self.names(cluster.name());
-        let host = Net::here().map_err(failed)?;
-        if !has_link {
-            let alias = format!("{}/{}", names.owner(), node.spec.name);
-            let (host_name, bridge) = (names.port(&node.spec.name), names.bridge());
-            let veth = Veth {
-                host_name: &host_name,
-                alias: &alias,
-                bridge: &bridge,
-                peer_name: LINK,
-                process: init,
-            };
-            host.ensure_veth_into(&veth).map_err(failed)?;
-        }
-        host.ensure_route(node.pod_range, node.address, &names.bridge()).map_err(failed)?;
-        Ok(())
-    }
-
     /// Lets PID 1 stop everything in order, then kills the rest.
     pub(super) fn stop_machine(
         &self,
@@ -165,7 +148,6 @@ impl Native {
     ) -> Result<Changed, NativeError> {
         let group = self.group(cluster, node)?;
         let init = self.init(cluster, node)?;
-        self.close_ports(cluster, node)?;
         if let Some(init) = &init {
             // In v1 a frozen process receives no signal, and PID 1 would wait for its containers forever.
             group.thaw()?;
@@ -197,12 +179,30 @@ impl Native {
     }
 }
 
+/// Moves the loose end of the machine's port into it, if it is not there yet. The node configures it.
+fn plug(node: &NodeName, port: &Port, init: &Process) -> Result<(), NativeError> {
+    let failed = |source| NativeError::Connect { node: node.clone(), source };
+    Net::here().and_then(|host| host.move_link(&port.device, init, &port.name_inside)).map_err(failed)?;
+    Ok(())
+}
+
 /// Our own binary, and the bundle's kubectl for users in the node.
 fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
     // By its real path: the link in /proc points to a mount of another namespace, which cannot be bound.
     let program = std::env::current_exe().at("find", "/proc/self/exe")?;
     let bind = |source: PathBuf, target: &str| Bind { source, target: target.into(), read_only: true };
     Ok(vec![bind(program, INIT), bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl")])
+}
+
+/// The ids of its user namespace; none if it has none. Never the host's instead.
+fn ids(spec: &MachineSpec) -> Result<Option<Ids>, NativeError> {
+    match spec.isolation {
+        MachineIsolation::None => Ok(None),
+        MachineIsolation::User { ids: Some(IdRange { first_id, count }) } => {
+            Ok(Some(Ids { first: first_id, count }))
+        }
+        MachineIsolation::User { ids: None } => Err(NativeError::NoIds { node: spec.id.node.clone() }),
+    }
 }
 
 /// Which of the CPUs that it may use a node sees: each node begins with another one, so that small nodes do not all

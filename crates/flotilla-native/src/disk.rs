@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use flotilla_core::MachineRecord;
+use flotilla_files::{is_unfinished, write_whole};
 use flotilla_linux::enter::Files;
+use flotilla_linux::tree;
 use flotilla_spec::NodeName;
 
 use super::error::{At, NativeError};
@@ -13,7 +16,11 @@ use super::store;
 
 /// A file with this in it says what the node's root is made from; `bundle remove` respects it.
 const BUNDLE: &str = "bundle";
+/// The same for the bundle that has its images. Machines of earlier releases have none: their images are hard links.
+const IMAGE_STORE: &str = "image-store";
 const UUID: &str = "uuid";
+/// How the directory of a node begins that is being removed.
+const DOOMED: &str = ".removed-";
 
 /// A node's directory on disk.
 #[derive(Debug, Clone)]
@@ -45,11 +52,6 @@ impl Disk {
         self.files(path)?.map_or(Ok(false), |files| files.exists(Path::new(path)))
     }
 
-    /// Removes such a file, if it exists. Not through a symbolic link.
-    pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
-        self.files(path)?.map_or(Ok(()), |files| files.remove(Path::new(path)))
-    }
-
     /// The part of the disk that has a file of the node; none if there is none yet.
     fn files(&self, path: &str) -> io::Result<Option<Files>> {
         // Links inside the node's /var lead there by its absolute path.
@@ -60,20 +62,24 @@ impl Disk {
         }
     }
 
-    /// Makes what is missing: a node of the bundle of this digest, with this image store. A directory that was half made
-    /// before is made again.
-    pub(super) fn ensure(&self, digest: &str, store: &Path) -> Result<(), NativeError> {
+    /// Makes what is missing: a node of the bundle of this digest, with the image store of another. A directory that was half
+    /// made before is made again.
+    pub(super) fn ensure(&self, digest: &str, image_store: &str, store: &Path) -> Result<(), NativeError> {
         make_folder(&self.folder, 0o700)?;
+        self.remove_unfinished_files()?;
         // First: from here on the bundle is in use.
         self.write_once(BUNDLE, || format!("{digest}\n"))?;
         self.write_once(UUID, || uuid().unwrap_or_default())?;
-        if !self.var().exists() {
-            let unfinished = self.folder.join("var.unfinished");
-            remove(&unfinished)?;
-            make_var(&unfinished, store)?;
-            fs::rename(&unfinished, self.var()).at("make", self.var())?;
+        if self.exists()? {
+            return self.ensure_record();
         }
-        Ok(())
+        let path = self.folder.join(IMAGE_STORE);
+        write_whole(&path, format!("{image_store}\n").as_bytes()).at("write", path)?;
+        // Before the disk exists: no record of a lost one is taken for that of the new one.
+        self.set_record(&MachineRecord::default())?;
+        remove(&self.unfinished())?;
+        make_var(&self.unfinished(), store)?;
+        fs::rename(self.unfinished(), self.var()).at("make", self.var())
     }
 
     /// The machine's own number, the same for its whole life.
@@ -87,8 +93,52 @@ impl Disk {
         fs::read_to_string(self.folder.join(BUNDLE)).ok().map(|text| text.trim().to_owned())
     }
 
+    /// The digest of the bundle that has its images, which it needs for its whole life.
+    pub(super) fn image_store(&self) -> Result<Option<String>, NativeError> {
+        let path = self.folder.join(IMAGE_STORE);
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => Ok(Some(text.at("read", path)?.trim().to_owned())),
+        }
+    }
+
+    /// Whether the disk exists, all of it.
+    pub(super) fn exists(&self) -> Result<bool, NativeError> {
+        self.var().try_exists().at("look for", self.var())
+    }
+
+    /// Removes all of it, and what a killed removal has left. Renamed first: half a disk must never look like a node's. Of a
+    /// link that its owner has put there only the link goes.
     pub(super) fn remove(&self) -> Result<(), NativeError> {
-        remove(&self.folder)
+        let doomed = self.doomed();
+        remove(&doomed)?;
+        match fs::rename(&self.folder, &doomed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed.at("remove", &self.folder)?,
+        }
+        remove(&doomed)
+    }
+
+    /// Where it is while it is removed. No node can have this name.
+    pub(super) fn doomed(&self) -> PathBuf {
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        self.folder.with_file_name(format!("{DOOMED}{name}"))
+    }
+
+    /// A disk that is being made.
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join("var.unfinished")
+    }
+
+    /// Removes what killed runs did not finish writing.
+    fn remove_unfinished_files(&self) -> Result<(), NativeError> {
+        for item in fs::read_dir(&self.folder).at("read", &self.folder)? {
+            let path = item.at("read", &self.folder)?.path();
+            if is_unfinished(&path) {
+                fs::remove_file(&path).at("remove", path)?;
+            }
+        }
+        Ok(())
     }
 
     fn write_once(&self, name: &str, text: impl FnOnce() -> String) -> Result<(), NativeError> {
@@ -96,8 +146,23 @@ impl Disk {
         if fs::read_to_string(&path).is_ok_and(|text| !text.trim().is_empty()) {
             return Ok(());
         }
-        fs::write(&path, text()).at("write", path)
+        write_whole(&path, text().as_bytes()).at("write", path)
     }
+}
+
+/// Removes what killed removals have left of the nodes in this directory.
+pub(super) fn remove_doomed(nodes: &Path) -> Result<(), NativeError> {
+    let items = match fs::read_dir(nodes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        items => items.at("read", nodes)?,
+    };
+    for item in items {
+        let item = item.at("read", nodes)?;
+        if item.file_name().as_encoded_bytes().starts_with(DOOMED.as_bytes()) {
+            remove(&item.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The directories that programs expect in `/var`, and the image store.
@@ -113,7 +178,7 @@ fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
         make_folder(&var.join(name), mode)?;
     }
     symlink("/run", var.join("run")).at("make", var.join("run"))?;
-    store::link(store, &var.join("lib/containerd"))
+    store::make(store, &var.join("lib/containerd"))
 }
 
 pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
@@ -122,11 +187,9 @@ pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).at("make", path)
 }
 
+/// Whatever a node has put there.
 fn remove(path: &Path) -> Result<(), NativeError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done.at("remove", path),
-    }
+    tree::remove(path).at("remove", path)
 }
 
 fn uuid() -> io::Result<String> {
@@ -155,15 +218,6 @@ mod tests {
         assert_eq!(read("/etc/kubernetes/out.conf"), None);
         assert_eq!(read("/etc/kubernetes/none.conf"), None);
         assert!(disk.has("/var/lib/kubelet/1.pem").unwrap() && !disk.has("/var/lib/kubelet/2.pem").unwrap());
-        disk.remove_file("/var/lib/kubelet/1.pem").unwrap();
-        disk.remove_file("/var/lib/kubelet/1.pem").unwrap();
-        disk.remove_file("/var/lib/none/1.pem").unwrap();
-        assert!(!disk.var().join("lib/kubelet/1.pem").exists());
-        // A node that links its directory elsewhere does not have a file there removed.
-        fs::write(disk.var().join("lib/joined"), "").unwrap();
-        symlink("/var/lib", disk.var().join("lib/flotilla")).unwrap();
-        assert!(disk.remove_file("/var/lib/flotilla/joined").is_err());
-        assert!(disk.var().join("lib/joined").exists());
     }
 
     #[test]
@@ -173,13 +227,16 @@ mod tests {
         fs::create_dir_all(&store).unwrap();
         let disk = Disk { folder: dir.path().join("node") };
         fs::create_dir_all(disk.folder.join("var.unfinished/half")).unwrap();
-        disk.ensure("abc", &store).unwrap();
-        assert!(!disk.var().join("half").exists());
+        fs::write(disk.folder.join(".unfinished-a1b2"), "half").unwrap();
+        disk.ensure("abc", "def", &store).unwrap();
+        assert!(!disk.var().join("half").exists() && !disk.folder.join(".unfinished-a1b2").exists());
         assert_eq!(disk.bundle().as_deref(), Some("abc"));
+        assert_eq!(disk.image_store().unwrap().as_deref(), Some("def"));
         let uuid = disk.uuid().unwrap();
         assert_eq!(uuid.len(), 36);
         fs::write(disk.var().join("lib/data"), "kept").unwrap();
-        disk.ensure("abc", &store).unwrap();
+        disk.ensure("abc", "ghi", &store).unwrap();
+        assert_eq!(disk.image_store().unwrap().as_deref(), Some("def"), "its images stay where they are");
         assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
         assert_eq!(disk.uuid().unwrap(), uuid);
     }

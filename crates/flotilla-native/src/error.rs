@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flotilla_core::Code;
 use flotilla_core::explain::one_line;
-use flotilla_core::{DriverError, Finding, GuestError, Severity};
+use flotilla_core::{DriverError, Finding, GuestError, IdRange, PortKind, RecordError, Severity};
 use flotilla_linux::cgroup::CgroupError;
 use flotilla_linux::host::CommandError;
 use flotilla_linux::machine::MachineError;
@@ -14,6 +14,8 @@ use flotilla_linux::nft::NftError;
 use flotilla_linux::resolver::ResolverError;
 use flotilla_linux::sysctl::SysctlError;
 use flotilla_spec::NodeName;
+
+use super::record;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NativeError {
@@ -33,16 +35,32 @@ pub(super) enum NativeError {
     Resolver(#[from] ResolverError),
     #[error("cannot use control groups")]
     Cgroup(#[from] CgroupError),
+    #[error(
+        "no {} user and group ids of this host are free for a node with `isolation: user`",
+        IdRange::SIZE
+    )]
+    NoIdsLeft,
+    #[error("no user and group ids were allocated for node {node}, which has `isolation: user`")]
+    NoIds { node: NodeName },
     #[error("bundle {digest} does not exist")]
     NoBundle { digest: String },
-    #[error("no address is allocated to node {node}")]
-    NoAddress { node: NodeName },
+    #[error("node {node} is not running")]
+    Off { node: NodeName },
+    #[error("this host's network has no ports of the kind {kind:?}")]
+    PortKind { kind: PortKind },
     #[error("cannot mount {} into node {node}", path.display())]
     MountSource { node: NodeName, path: PathBuf, source: io::Error },
+    #[error("cannot mount {} into node {node}: it is in flotilla's own directory {}", path.display(), home.display())]
+    OwnDirectory { node: NodeName, path: PathBuf, home: PathBuf },
     #[error("node {node} did not stop")]
     NotStopped { node: NodeName, source: Option<CgroupError> },
     #[error("node {node} runs, but its processes are not visible from here")]
     Unseen { node: NodeName },
+    #[error("cannot read the record {}: it {}", path.display(), damage(source))]
+    Record { path: PathBuf, uuid: String, source: RecordError },
+    /// Something is at the place of an earlier release's mark.
+    #[error("cannot tell whether the node has joined its cluster: {} is not a regular file", mark.display())]
+    Mark { mark: PathBuf, record: PathBuf, uuid: String },
     #[error("cannot remove {} objects: {}", failures.len(), listed(failures))]
     Removal { failures: Vec<NativeError> },
 }
@@ -65,9 +83,12 @@ impl NativeError {
             Self::Boot { source, .. } if is_full(source) => ("RSRC_DISK_FULL", 26),
             Self::Io { .. } => ("HOST_IO", 30),
             Self::Network(_) | Self::Rules(_) | Self::Setting(_) | Self::Resolver(_) => ("IF_NETWORK", 70),
+            Self::NoIdsLeft => ("HOST_NO_USER_NAMESPACES", 36),
             Self::NoBundle { .. } => ("BUNDLE_NOT_FOUND", 15),
-            Self::MountSource { .. } => ("HOST_NO_MOUNT", 35),
+            Self::MountSource { .. } | Self::OwnDirectory { .. } => ("HOST_NO_MOUNT", 35),
             Self::NotStopped { .. } => ("GUEST_STOP_TIMEOUT", 82),
+            Self::Record { source: RecordError::Newer { .. }, .. } => ("HOST_STATE_NEWER", 38),
+            Self::Record { .. } | Self::Mark { .. } => ("HOST_STATE_DAMAGED", 38),
             Self::Removal { failures } if !failures.is_empty() => return failures[0].code(),
             _ => ("DRV_NATIVE", 50),
         };
@@ -76,6 +97,10 @@ impl NativeError {
 
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::NoIds { .. } => vec!["delete the node and add it again".into()],
+            Self::NoIdsLeft => vec![
+                "use `isolation: none`, or run flotilla where it has the ids from 1879048192 on (`/proc/self/uid_map`)".into(),
+            ],
             Self::NoBundle { .. } => vec!["build it with `flotilla bundle build`".into()],
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => vec![FREE_SPACE.into()],
             Self::Boot { source, .. } if is_full(source) => vec![FREE_SPACE.into()],
@@ -90,7 +115,17 @@ impl NativeError {
             Self::Unseen { .. } => {
                 vec!["run flotilla where the node was started: on the host, or in the same container".into()]
             }
+            Self::Record { source: RecordError::Newer { .. }, .. } => {
+                vec!["upgrade flotilla; nothing was changed".into()]
+            }
+            Self::Record { path: record, uuid, .. } | Self::Mark { record, uuid, .. } => {
+                record::repairs(record, uuid)
+            }
             Self::Removal { failures } => failures.iter().flat_map(Self::hints).collect(),
+            Self::OwnDirectory { .. } => vec![
+                "mount a directory outside of it: a node could change what flotilla knows, and `flotilla delete` removes what is there"
+                    .into(),
+            ],
             Self::MountSource { path, .. } => {
                 vec![format!("create {}, or mount something else", path.display())]
             }
@@ -136,13 +171,26 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         NativeError::Resolver(source) => Box::new(source),
         NativeError::Cgroup(source) => Box::new(source),
         NativeError::NotStopped { source, .. } => Box::new(source?),
+        NativeError::Record { source, .. } => Box::new(source),
         NativeError::NoBundle { .. }
-        | NativeError::NoAddress { .. }
+        | NativeError::NoIdsLeft
+        | NativeError::NoIds { .. }
+        | NativeError::Off { .. }
+        | NativeError::PortKind { .. }
         | NativeError::Unseen { .. }
+        | NativeError::OwnDirectory { .. }
+        | NativeError::Mark { .. }
         | NativeError::Removal { .. } => {
             return None;
         }
     })
+}
+
+fn damage(error: &RecordError) -> &'static str {
+    match error {
+        RecordError::Damaged(_) => "is damaged",
+        RecordError::Newer { .. } => "was written by a newer flotilla",
+    }
 }
 
 /// Errors with what caused them, in one line.

@@ -30,6 +30,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
         host::namespaces,
         host::cgroups,
         host::overlay,
+        host::images,
         host::state_folder_is_writable,
         host::state_folder,
         host::inotify,
@@ -61,11 +62,11 @@ impl Check {
         Self { code, exit_status }
     }
 
-    fn good(&self, text: impl Into<String>) -> Finding {
+    pub(super) fn good(&self, text: impl Into<String>) -> Finding {
         self.finding(Severity::Good, text, "")
     }
 
-    fn warning(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
+    pub(super) fn warning(&self, text: impl Into<String>, cure: impl Into<String>) -> Finding {
         self.finding(Severity::Warning, text, cure)
     }
 

@@ -1,15 +1,12 @@
-//! Facts about the host that its nodes need.
+//! Facts about the host and its bundles that nodes need.
 
 use std::fs;
 use std::io;
 
-use flotilla_core::{Cluster, HostFacts, LinkFacts, RootFacts};
-use flotilla_linux::resolver::asked_by_nodes;
-use flotilla_spec::NodeName;
+use flotilla_core::{HostFacts, MachineSpec, RootFacts};
 use serde::Deserialize;
 
 use super::Native;
-use super::boot::LINK;
 use super::disk::Disk;
 use super::error::{At, NativeError};
 
@@ -31,19 +28,9 @@ fn may_lower_oom_scores(status: &str) -> bool {
 }
 
 impl Native {
-    pub(super) fn link_facts(&self, cluster: &Cluster) -> Result<LinkFacts, NativeError> {
-        let gateway = cluster.gateway();
-        Ok(LinkFacts {
-            name: LINK.to_owned(),
-            mtu: self.mtu(cluster)?,
-            gateway,
-            name_servers: asked_by_nodes(gateway).to_vec(),
-        })
-    }
-
-    pub(super) fn root_facts(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, NativeError> {
-        let store = &cluster.allocations.bundle;
-        if self.digest(cluster, node) == *store {
+    pub(super) fn root_facts(&self, spec: &MachineSpec) -> Result<RootFacts, NativeError> {
+        let store = &spec.image_store;
+        if self.digest(spec) == *store {
             return Ok(RootFacts::default());
         }
         let path = self.bundle_folder(store).join("manifest.json");
@@ -54,10 +41,10 @@ impl Native {
         Ok(RootFacts { sandbox_image: Some(image.at("understand", path)?) })
     }
 
-    /// The digest of the bundle that a node's root is, or will be, made from.
-    pub(super) fn digest(&self, cluster: &Cluster, node: &NodeName) -> String {
-        let made_from = Disk::of(&self.nodes_folder(cluster.name()), node).bundle();
-        made_from.unwrap_or_else(|| cluster.allocations.bundle_of(node).to_owned())
+    /// The digest of the bundle that a machine's root is, or will be, made from.
+    pub(super) fn digest(&self, spec: &MachineSpec) -> String {
+        let made_from = Disk::of(&self.nodes_folder(&spec.id.cluster), &spec.id.node).bundle();
+        made_from.unwrap_or_else(|| spec.bundle.clone())
     }
 }
 

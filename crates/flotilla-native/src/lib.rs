@@ -2,24 +2,26 @@
 //!
 //! ```text
 //! clusters/NAME/nodes/NODE/   bundle   the digest of what its root is made from
+//!                             image-store  the digest of the bundle that has its images
 //!                             uuid     the machine's own, for ever
+//!                             record.json  what is known of it; the node cannot reach it
 //!                             upper/   what it wrote outside /var      work/ merged/ lower/  the overlay's own
-//!                             var/     its /var, with the image store as hard links
+//!                             var/     its /var; images are links to a read-only mount
 //!                             console  what PID 1 said
 //! ```
 //!
 //! Kernel objects have names derived from the cluster's name ([`names::Names`]): control groups, the bridge and its
 //! ports, the tables of packet rules. So no state can be lost, and `remove_all` needs only the name.
 
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use flotilla_core::Cancel;
-use flotilla_core::Cluster;
 use flotilla_core::{
-    Capabilities, Changed, Driver, DriverError, Finding, Host, HostFacts, LinkFacts, Machine, Network,
-    PortKind, Refusal, RootFacts, Subnet,
+    Capabilities, Changed, Driver, DriverError, Finding, Host, HostFacts, IdRange, LinkFacts, Machine,
+    MachineId, MachineSpec, Network, NetworkPlan, NetworkState, Port, PortKind, Refusal, RootFacts, Subnet,
 };
 use flotilla_linux::cgroup::Layout;
 use flotilla_node_api::NodeConfig;
@@ -27,20 +29,24 @@ use flotilla_spec::{ClusterName, DriverName, NodeName};
 
 mod attachments;
 mod boot;
-mod cabling;
 mod disk;
 mod error;
 mod examine;
 mod facts;
 mod host_routes;
+mod ids;
 mod limits;
 mod logs;
 mod machine;
+mod marks;
 mod names;
 mod network;
 mod ports;
+mod record;
 mod remove;
+mod sockets;
 mod store;
+mod user_namespaces;
 
 use error::NativeError;
 use names::Names;
@@ -101,10 +107,21 @@ impl Host for Native {
         self.blocking(|_| Ok(facts::of_host())).await
     }
 
+    async fn free_ids(&self, taken: &[IdRange], count: usize) -> Result<Vec<IdRange>, DriverError> {
+        let taken = taken.to_vec();
+        self.blocking(move |native| ids::free(&native.home, &taken, count)).await
+    }
+
     async fn examine(&self) -> Vec<Finding> {
         let home = self.home.clone();
         let examined = tokio::task::spawn_blocking(move || examine::examine(&home)).await;
         examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    async fn examine_options(&self) -> Vec<Finding> {
+        let home = self.home.clone();
+        let examined = tokio::task::spawn_blocking(move || user_namespaces::examine(&home)).await;
+        vec![examined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))]
     }
 
     fn drivers(&self) -> Vec<&dyn Driver> {
@@ -125,6 +142,7 @@ impl Driver for Native {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             host_mounts: true,
+            user_namespaces: true,
             disk_size: false,
             offline_logs: true,
             snapshots: false,
@@ -135,9 +153,14 @@ impl Driver for Native {
         }
     }
 
-    async fn check(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Vec<Refusal>, DriverError> {
-        let (cluster, nodes) = (cluster.clone(), nodes.to_vec());
-        self.blocking(move |native| native.check_mounts(&cluster, &nodes)).await
+    async fn check(&self, wanted: &[MachineSpec]) -> Result<Vec<Refusal>, DriverError> {
+        let wanted = wanted.to_vec();
+        self.blocking(move |native| {
+            let mut refused = native.check_mounts(&wanted)?;
+            refused.extend(native.check_user_namespaces(&wanted)?);
+            Ok(refused)
+        })
+        .await
     }
 
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
@@ -145,29 +168,34 @@ impl Driver for Native {
         self.blocking(move |native| native.find_machines(&cluster)).await
     }
 
-    async fn root(&self, cluster: &Cluster, node: &NodeName) -> Result<RootFacts, DriverError> {
-        let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |native| native.root_facts(&cluster, &node)).await
+    async fn root(&self, spec: &MachineSpec) -> Result<RootFacts, DriverError> {
+        let spec = spec.clone();
+        self.blocking(move |native| native.root_facts(&spec)).await
     }
 
-    async fn ensure(
+    async fn boot(
         &self,
-        cluster: &Cluster,
-        node: &NodeName,
+        spec: &MachineSpec,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
-        let (cluster, node, config) = (cluster.clone(), node.clone(), config.clone());
-        self.blocking(move |native| native.ensure_machine(&cluster, &node, &config)).await
+        let (spec, port, config) = (spec.clone(), port.clone(), config.clone());
+        self.blocking(move |native| native.boot_machine(&spec, &port, &config)).await
     }
 
-    async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
-        let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |native| native.stop_machine(&cluster, &node)).await
+    async fn plug(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+        let (id, port) = (id.clone(), port.clone());
+        self.blocking(move |native| native.plug_machine(&id, &port)).await
     }
 
-    async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
-        let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |native| native.remove_machine(&cluster, &node)).await
+    async fn stop(&self, id: &MachineId) -> Result<Changed, DriverError> {
+        let id = id.clone();
+        self.blocking(move |native| native.stop_machine(&id.cluster, &id.node)).await
+    }
+
+    async fn remove(&self, id: &MachineId) -> Result<Changed, DriverError> {
+        let id = id.clone();
+        self.blocking(move |native| native.remove_machine(&id.cluster, &id.node)).await
     }
 
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
@@ -183,29 +211,54 @@ impl Network for Native {
         self.blocking(move |native| network::in_use(&native.names(&except))).await
     }
 
-    async fn check(&self, cluster: &Cluster) -> Result<Vec<Refusal>, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.check_ports(&cluster)).await
+    async fn check(&self, plan: &NetworkPlan) -> Result<Vec<Refusal>, DriverError> {
+        let plan = plan.clone();
+        self.blocking(move |native| native.check_ports(&plan)).await
     }
 
-    async fn is_intact(&self, cluster: &Cluster) -> Result<bool, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.has_network_now(&cluster)).await
+    async fn state(&self, plan: &NetworkPlan) -> Result<NetworkState, DriverError> {
+        let plan = plan.clone();
+        self.blocking(move |native| native.network_state(&plan)).await
     }
 
-    async fn ensure(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.make_network(&cluster)).await
+    async fn ensure(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
+        let plan = plan.clone();
+        self.blocking(move |native| native.make_network(&plan)).await
     }
 
-    async fn link(&self, cluster: &Cluster) -> Result<LinkFacts, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.link_facts(&cluster)).await
+    async fn update(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
+        let plan = plan.clone();
+        self.blocking(move |native| native.update_network(&plan)).await
     }
 
-    async fn update(&self, cluster: &Cluster) -> Result<Changed, DriverError> {
-        let cluster = cluster.clone();
-        self.blocking(move |native| native.ensure_host_routes(&cluster)).await
+    async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError> {
+        let plan = plan.clone();
+        self.blocking(move |native| native.link_facts(&plan)).await
+    }
+
+    async fn ensure_port(
+        &self,
+        cluster: &ClusterName,
+        node: &NodeName,
+        kind: PortKind,
+    ) -> Result<Port, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.make_socket(&cluster, &node, kind)).await
+    }
+
+    async fn remove_port(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.remove_socket(&cluster, &node)).await
+    }
+
+    async fn unpublish(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        self.blocking(move |native| native.close_ports(&cluster, &node)).await
+    }
+
+    /// The host has an address in the cluster's network.
+    async fn reach(&self, _: &ClusterName, at: SocketAddrV4) -> Result<SocketAddr, DriverError> {
+        Ok(at.into())
     }
 
     async fn remove(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {

@@ -1,5 +1,6 @@
 //! An existing machine: its power state, and programs and files in it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -8,12 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use flotilla_core::Cancel;
+use flotilla_core::driver::PROCESS;
 use flotilla_core::{
-    Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power, Reader, Writer,
+    Cmd, DriverError, ExecOutput, Guest, GuestError, LogFile, Machine, MachineRecord, MachineState, Power,
+    Reader, Session, TtySize, Writer,
 };
 use flotilla_linux::cgroup::{Group, is_init};
-use flotilla_linux::enter::{self, Files, Progress, Request};
-use flotilla_linux::host::{self, CommandError};
+use flotilla_linux::enter::{self, Files, OpenError, Opening, Progress, Request};
+use flotilla_linux::host::CommandError;
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::process::Process;
 use flotilla_spec::{ClusterName, DriverName, NodeName};
@@ -22,6 +25,7 @@ use tokio::time::timeout;
 
 use super::disk::Disk;
 use super::error::{At, NativeError};
+use super::network::LINK;
 use super::{Native, layout, logs};
 
 /// How long a file of a machine may take without progress: as long as a program, since a slow disk makes both wait.
@@ -43,13 +47,12 @@ pub(super) struct NativeMachine {
 impl Native {
     /// Every machine that has a directory or a control group.
     pub(super) fn find_machines(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, NativeError> {
-        let cabling = self.cabling(cluster)?;
         let mut machines: Vec<Arc<dyn Machine>> = Vec::new();
         for node in self.node_names(cluster)? {
             let init = self.init(cluster, &node)?;
             let mut machine = NativeMachine::new(self, cluster, &node, init)?;
             let runs = machine.init.is_some() && !machine.group.is_frozen();
-            machine.intact = runs && cabling.reaches(&node)?;
+            machine.intact = runs && machine.init.as_ref().is_some_and(has_link);
             machines.push(Arc::new(machine));
         }
         Ok(machines)
@@ -122,21 +125,28 @@ impl NativeMachine {
         self.init.as_ref().ok_or_else(|| GuestError::Off { node: self.name.to_string() })
     }
 
-    /// A program for a running machine. In a frozen one it would not start.
+    /// PID 1, and a program for it. In a frozen machine no program would start.
     fn request(
         &self,
         argv: Vec<String>,
         env: Vec<(String, String)>,
-        how: Option<Attach>,
-    ) -> Result<host::Command, GuestError> {
+    ) -> Result<(&Process, Request), GuestError> {
         let init = self.init()?;
         if self.group.is_frozen() {
             let what = shortened(&argv.join(" "));
             return Err(GuestError::Frozen { node: self.name.to_string(), what });
         }
-        let (terminal, attached) = (how == Some(Attach::Terminal), how.is_some());
-        let request = Request { group: self.group_name.clone(), argv, env, terminal, attached };
-        Ok(enter::command(init, &request))
+        Ok((init, Request { group: self.group_name.clone(), argv, env }))
+    }
+
+    fn not_opened(&self, request: &Request, error: OpenError) -> GuestError {
+        let (node, argv) = (self.name.to_string(), request.argv.join(" "));
+        match error {
+            OpenError::Stage(error) => self.failed(error),
+            OpenError::Failed(source) => GuestError::Start { node, argv, source },
+            OpenError::TimedOut(limit) => GuestError::TimedOut { node, what: shortened(&argv), limit },
+            OpenError::Interrupted => GuestError::Interrupted,
+        }
     }
 
     fn failed(&self, error: CommandError) -> GuestError {
@@ -148,6 +158,7 @@ impl NativeMachine {
             CommandError::TimedOut { argv, limit } => {
                 GuestError::TimedOut { node, what: shortened(&argv), limit }
             }
+            CommandError::TooMuchOutput { argv, limit } => GuestError::TooMuchOutput { node, argv, limit },
             CommandError::Cancelled { .. } => GuestError::Interrupted,
             CommandError::Start { program, source } | CommandError::Read { program, source } => {
                 GuestError::Start { node, argv: program, source }
@@ -161,6 +172,17 @@ impl NativeMachine {
     /// The reason of a failed copy: an interruption, if there was one.
     fn or_interrupted(&self, error: GuestError) -> GuestError {
         if self.cancel.is_cancelled() { GuestError::Interrupted } else { error }
+    }
+
+    /// Accesses what the host keeps of the machine, on a blocking thread.
+    async fn with_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Disk) -> Result<T, NativeError> + Send + 'static,
+    ) -> Result<T, DriverError> {
+        let disk = self.disk.clone();
+        let done = tokio::task::spawn_blocking(move || work(&disk)).await;
+        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        Ok(done?)
     }
 
     /// Accesses the machine's files on a blocking thread, as long as there is progress: a file system of the machine
@@ -201,6 +223,7 @@ impl NativeMachine {
     }
 }
 
+#[async_trait]
 impl Machine for NativeMachine {
     fn name(&self) -> &NodeName {
         &self.name
@@ -219,8 +242,18 @@ impl Machine for NativeMachine {
         self
     }
 
-    fn pid(&self) -> Option<u32> {
-        self.init.as_ref()?.pid().as_raw_nonzero().get().try_into().ok()
+    async fn record(&self) -> Result<MachineRecord, DriverError> {
+        self.with_disk(Disk::record).await
+    }
+
+    async fn set_record(&self, record: &MachineRecord) -> Result<(), DriverError> {
+        let record = record.clone();
+        self.with_disk(move |disk| disk.set_record(&record)).await
+    }
+
+    fn details(&self) -> BTreeMap<String, String> {
+        let process = self.init.as_ref().map(|init| init.pid().as_raw_nonzero().to_string());
+        process.into_iter().map(|process| (PROCESS.to_owned(), process)).collect()
     }
 
     fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
@@ -231,12 +264,8 @@ impl Machine for NativeMachine {
         self.disk.read(path)
     }
 
-    fn is_on_disk(&self, path: &str) -> io::Result<bool> {
-        self.disk.has(path)
-    }
-
-    fn remove_from_disk(&self, path: &str) -> io::Result<()> {
-        self.disk.remove_file(path)
+    fn is_on_disk(&self, path: &str) -> io::Result<Option<bool>> {
+        self.disk.has(path).map(Some)
     }
 }
 
@@ -244,8 +273,10 @@ impl Machine for NativeMachine {
 impl Guest for NativeMachine {
     async fn run(&self, cmd: Cmd) -> Result<ExecOutput, GuestError> {
         let limit = cmd.limit.unwrap_or(Cmd::DEFAULT_LIMIT);
+        let max_output = cmd.max_output.unwrap_or(Cmd::DEFAULT_MAX_OUTPUT);
         let shown = cmd.argv.join(" ");
-        let mut command = self.request(cmd.argv, cmd.env, None)?.cancel(&self.cancel);
+        let (init, request) = self.request(cmd.argv, cmd.env)?;
+        let mut command = enter::command(init, &request).cancel(&self.cancel).max_output(max_output);
         if !cmd.stdin.is_empty() {
             let node = self.name.to_string();
             let failed = |source| GuestError::Start { node, argv: shown, source };
@@ -257,13 +288,12 @@ impl Guest for NativeMachine {
             .map_err(|error| self.failed(error))
     }
 
-    fn attach(
-        &self,
-        argv: Vec<String>,
-        env: Vec<(String, String)>,
-        how: Attach,
-    ) -> Result<std::convert::Infallible, GuestError> {
-        Err(self.failed(self.request(argv, env, Some(how))?.replace_us()))
+    async fn open(&self, cmd: Cmd, tty: Option<TtySize>) -> Result<Session, GuestError> {
+        let limit = cmd.limit.unwrap_or(Cmd::BEGIN_LIMIT);
+        let (machine, request) = self.request(cmd.argv, cmd.env)?;
+        let name = self.name.as_ref();
+        let opening = Opening { machine, name, request: &request, tty, limit, cancel: &self.cancel };
+        enter::open(opening).await.map_err(|error| self.not_opened(&request, error))
     }
 
     async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError> {
@@ -290,6 +320,14 @@ impl Guest for NativeMachine {
         };
         self.with_files("read", path, copy).await.map_err(|error| self.or_interrupted(error))
     }
+}
+
+/// Whether a port is plugged in. Both ends of a link go together.
+fn has_link(init: &Process) -> bool {
+    let names = |proc: &Path| std::fs::read_to_string(proc.join("net/dev"));
+    // One that has just ended has none.
+    let devices = init.look(names).unwrap_or_default();
+    devices.lines().any(|line| line.trim_start().split(':').next() == Some(LINK))
 }
 
 /// A command as shown in errors: a long script is shortened.

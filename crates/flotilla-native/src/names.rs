@@ -6,6 +6,9 @@ use std::path::Path;
 use flotilla_spec::{ClusterName, NodeName};
 use sha2::{Digest, Sha256};
 
+/// How the names of ports of bridges begin.
+pub(super) const PORT: &str = "vflo";
+
 /// How the names of tables of ports end.
 const PORTS: &str = "-ports";
 
@@ -37,14 +40,28 @@ impl Names {
         format!("flo{}", self.id)
     }
 
-    /// The host's end of a node's link.
+    /// The end in the bridge of a node's link.
     pub(super) fn port(&self, node: &NodeName) -> String {
-        format!("vflo{}", short_hash(&[self.id.as_bytes(), node.as_ref().as_bytes()]))
+        format!("{PORT}{}", self.hash_of(node))
+    }
+
+    /// The other end of a node's link, until it is in the node.
+    pub(super) fn loose_end(&self, node: &NodeName) -> String {
+        format!("lflo{}", self.hash_of(node))
+    }
+
+    fn hash_of(&self, node: &NodeName) -> String {
+        short_hash(&[self.id.as_bytes(), node.as_ref().as_bytes()])
     }
 
     /// The alias of a cluster's links: this, or this followed by `/`.
     pub(super) fn owner(&self) -> String {
         format!("flotilla/{}/{}", self.id, self.cluster)
+    }
+
+    /// The alias of a node's link.
+    pub(super) fn owner_of_port(&self, node: &NodeName) -> String {
+        format!("{}/{node}", self.owner())
     }
 
     /// The table of packet rules, and the mark of our rules in tables of others.
@@ -84,7 +101,7 @@ mod tests {
         let names = Names::of(Path::new("/home/a/.flotilla"), &cluster);
         let other = Names::of(Path::new("/home/b/.flotilla"), &cluster);
         let (one, two) = (NodeName::default_for(&cluster, 1), NodeName::default_for(&cluster, 2));
-        for link in [names.bridge(), names.port(&one)] {
+        for link in [names.bridge(), names.port(&one), names.loose_end(&one)] {
             assert!(link.len() <= 15, "{link}");
         }
         assert_ne!(names.bridge(), other.bridge());

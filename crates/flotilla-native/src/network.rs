@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flotilla_core::{Changed, Subnet};
-use flotilla_core::{Cluster, Node};
-use flotilla_linux::net::{LinkInfo, Net, RouteInfo};
-use flotilla_linux::nft::{self, Forwards, HostRules, Nft, Pass};
-use flotilla_linux::process::Process;
-use flotilla_linux::resolver::{STAND_INS, Upstream};
+use flotilla_core::{Changed, LinkFacts, NetworkNode, NetworkPlan, NetworkState, Subnet};
+use flotilla_linux::net::{LinkInfo, Net};
+use flotilla_linux::nft::{self, Forwards, HostRules, Nft, Others, Pass, SourceRules, Sources};
+use flotilla_linux::resolver::{STAND_INS, Upstream, asked_by_nodes};
 use flotilla_linux::sysctl;
 use ipnet::Ipv4Net;
 
-use super::Native;
-use super::boot::LINK;
 use super::error::NativeError;
 use super::names::Names;
-use super::ports::{let_loopback_pass, need_loopback};
+use super::ports::{let_loopback_pass, lets_loopback_pass};
+use super::{Native, host_routes, sockets};
+
+/// A node's link, as its programs see it.
+pub(super) const LINK: &str = "eth0";
 
 /// What a host's Ethernet has. More is not worth it: packets that leave for the world would be too large there.
 const LARGEST_MTU: u32 = 1500;
@@ -27,9 +27,10 @@ const SMALLEST_MTU: u32 = 1280;
 const FORWARDING: &str = "net/ipv4/ip_forward";
 
 /// The wanted network of a cluster, given the current state of the host.
-struct Plan {
+struct Wanted {
     names: Names,
     rules: HostRules,
+    sources: SourceRules,
     forwards: Forwards,
     upstream: Upstream,
     /// A program of the host is the name server that nodes ask.
@@ -37,7 +38,7 @@ struct Plan {
     mtu: u32,
 }
 
-impl Plan {
+impl Wanted {
     fn pass<'a>(&'a self, tag: &'a str) -> Pass<'a> {
         Pass { bridge: &self.rules.bridge, tag, name_server_on_host: self.name_server_on_host }
     }
@@ -45,148 +46,140 @@ impl Plan {
     /// Settings of the kernel that others may change back.
     fn settings_are_right(&self) -> bool {
         let is = |setting: &str, wanted: &str| sysctl::get(setting).is_ok_and(|value| value == wanted);
-        let loopback = if need_loopback(&self.forwards, &self.upstream) { "1" } else { "0" };
-        is(FORWARDING, "1")
-            && is(&of_bridge(&self.rules.bridge, "forwarding"), "1")
-            && is(&of_bridge(&self.rules.bridge, "route_localnet"), loopback)
+        is(FORWARDING, "1") && is(&of_bridge(&self.rules.bridge, "forwarding"), "1")
     }
 }
 
 impl Native {
-    pub(super) fn nft(&self, cluster: &Cluster) -> Nft {
-        Nft::in_root(&self.bundle_folder(&cluster.allocations.bundle).join("rootfs"))
+    pub(super) fn nft(&self, plan: &NetworkPlan) -> Nft {
+        Nft::in_root(&self.bundle_folder(&plan.bundle).join("rootfs"))
     }
 
-    pub(super) fn has_network_now(&self, cluster: &Cluster) -> Result<bool, NativeError> {
+    pub(super) fn network_state(&self, plan: &NetworkPlan) -> Result<NetworkState, NativeError> {
         let net = Net::here()?;
-        let plan = self.plan_network(cluster, &net)?;
-        let (names, links) = (&plan.names, net.links()?);
-        let Some(bridge) = links.iter().find(|link| link.name == names.bridge()) else { return Ok(false) };
-        let is_right = |link: &LinkInfo| link.up && link.belongs_to(&names.owner()) && link.mtu == plan.mtu;
-        if !is_right(bridge) || ports_of(&links, bridge).any(|port| port.mtu != plan.mtu) {
-            return Ok(false);
+        let wanted = self.on_host(plan, &net)?;
+        let (names, links) = (&wanted.names, net.links()?);
+        let Some(bridge) = links.iter().find(|link| link.name == names.bridge()) else {
+            return Ok(NetworkState::Incomplete);
+        };
+        let is_right = |link: &LinkInfo| link.up && link.belongs_to(&names.owner()) && link.mtu == wanted.mtu;
+        let is_connected = |port: &LinkInfo| is_right(port) && port.master == Some(bridge.index);
+        if !is_right(bridge) || !sockets::all(&links, names).all(is_connected) {
+            return Ok(NetworkState::Incomplete);
         }
-        let address = host_address(cluster);
+        let address = host_address(plan);
         if !net.addresses()?.iter().any(|has| has.link == names.bridge() && has.address == address) {
-            return Ok(false);
+            return Ok(NetworkState::Incomplete);
         }
-        let running = self.running(cluster)?;
-        if !plan.settings_are_right() || !missing_ways(&net, &running, &names.bridge())?.is_empty() {
-            return Ok(false);
+        let nft = self.nft(plan);
+        if !wanted.settings_are_right()
+            || !nft.has_host_table(&wanted.rules)?
+            || !nft.is_let_pass(&wanted.pass(&names.table()))?
+        {
+            return Ok(NetworkState::Incomplete);
         }
-        let nft = self.nft(cluster);
-        Ok(nft.has_host_table(&plan.rules)?
-            && nft.is_let_pass(&plan.pass(&names.table()))?
-            && self.has_ports(cluster, &plan.forwards)?)
+        let is_current = host_routes::differences(&net, plan, names)?.is_empty()
+            && lets_loopback_pass(&wanted.forwards, &wanted.upstream)
+            && self.has_ports(plan, &wanted.forwards)?
+            && nft.has_source_table(&wanted.sources)?;
+        Ok(if is_current { NetworkState::Intact } else { NetworkState::Outdated })
     }
 
-    pub(super) fn make_network(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
+    pub(super) fn make_network(&self, plan: &NetworkPlan) -> Result<Changed, NativeError> {
         let net = Net::here()?;
-        let plan = self.plan_network(cluster, &net)?;
-        let (names, bridge) = (&plan.names, plan.names.bridge());
+        let wanted = self.on_host(plan, &net)?;
+        let (names, bridge) = (&wanted.names, wanted.names.bridge());
         sysctl::raise(FORWARDING, 1)?;
-        net.ensure_bridge(&bridge, &names.owner(), host_address(cluster), plan.mtu)?;
+        net.ensure_bridge(&bridge, &names.owner(), host_address(plan), wanted.mtu)?;
         sysctl::set(&of_bridge(&bridge, "forwarding"), "1")?;
-        let running = self.running(cluster)?;
-        narrow(&net, &bridge, &running, plan.mtu)?;
-        let nft = self.nft(cluster);
-        nft.apply(&(nft::host_table(&plan.rules) + &nft::forward_table(&plan.forwards)))?;
-        let_loopback_pass(&plan.forwards, &plan.upstream)?;
-        nft.let_pass(&plan.pass(&names.table()))?;
-        for node in missing_ways(&net, &running, &bridge)? {
-            net.ensure_route(node.pod_range, node.address, &bridge)?;
+        // What is too large for a port is lost without a word. The nodes' ends are for the nodes to change.
+        for port in sockets::all(&net.links()?, names) {
+            sockets::reconnect(&net, names, port)?;
         }
+        let nft = self.nft(plan);
+        let tables = [
+            nft::host_table(&wanted.rules),
+            nft::forward_table(&wanted.forwards),
+            nft::source_table(&wanted.sources),
+        ];
+        nft.apply(&tables.concat())?;
+        let_loopback_pass(&wanted.forwards, &wanted.upstream)?;
+        nft.let_pass(&wanted.pass(&names.table()))?;
+        host_routes::differences(&net, plan, names)?.apply(&net, &bridge)?;
         Ok(Changed::Yes)
     }
 
-    fn plan_network(&self, cluster: &Cluster, net: &Net) -> Result<Plan, NativeError> {
-        let names = self.names(cluster.name());
+    /// Without a network there is nothing to publish; creating the network also publishes the ports.
+    pub(super) fn update_network(&self, plan: &NetworkPlan) -> Result<Changed, NativeError> {
+        let (net, names) = (Net::here()?, self.names(&plan.cluster));
+        let bridge = names.bridge();
+        if net.find_link(&bridge)?.is_none() {
+            return Ok(Changed::No);
+        }
+        let routes = host_routes::differences(&net, plan, &names)?;
+        routes.apply(&net, &bridge)?;
+        let (nft, sources) = (self.nft(plan), source_rules(plan, &names));
+        let has_sources = nft.has_source_table(&sources)?;
+        if !has_sources {
+            nft.apply(&nft::source_table(&sources))?;
+        }
+        Ok(self.ensure_ports(plan)?.or((!routes.is_empty() || !has_sources).into()))
+    }
+
+    fn on_host(&self, plan: &NetworkPlan, net: &Net) -> Result<Wanted, NativeError> {
+        let names = self.names(&plan.cluster);
         let upstream = Upstream::read()?;
-        let name_servers = upstream.ways(cluster.gateway());
+        let name_servers = upstream.ways(plan.gateway);
         let own: Vec<_> = net.addresses()?.into_iter().map(|address| address.address.addr()).collect();
         let is_own = |server: &std::net::Ipv4Addr| server.is_loopback() || own.contains(server);
-        Ok(Plan {
+        Ok(Wanted {
             name_server_on_host: name_servers.iter().any(|(_, server)| is_own(server)),
             rules: HostRules {
                 table: names.table(),
                 bridge: names.bridge(),
-                subnet: cluster.allocations.subnet,
-                pod_subnet: cluster.allocations.pod_subnet,
-                service_subnet: cluster.spec.network.service_subnet,
+                gateway: plan.gateway,
+                subnet: plan.subnet,
+                pod_subnet: plan.pod_subnet,
+                service_subnet: plan.service_subnet,
                 name_servers,
                 name_server_range: STAND_INS,
             },
-            forwards: self.forwards(cluster),
+            sources: source_rules(plan, &names),
+            forwards: self.forwards(plan),
             mtu: mtu(net, &names.bridge())?,
             upstream,
             names,
         })
     }
 
-    /// The nodes that run, each with its PID 1.
-    fn running(&self, cluster: &Cluster) -> Result<Vec<(Node, Process)>, NativeError> {
-        let mut running = Vec::new();
-        for node in cluster.nodes() {
-            if let Some(init) = self.init(cluster.name(), &node.spec.name)? {
-                running.push((node, init));
-            }
-        }
-        Ok(running)
-    }
-
-    /// How large packets are that nodes and pods send.
-    pub(super) fn mtu(&self, cluster: &Cluster) -> Result<u32, NativeError> {
-        mtu(&Net::here()?, &self.names(cluster.name()).bridge())
+    pub(super) fn link_facts(&self, plan: &NetworkPlan) -> Result<LinkFacts, NativeError> {
+        Ok(LinkFacts {
+            name: LINK.to_owned(),
+            mtu: mtu(&Net::here()?, &self.names(&plan.cluster).bridge())?,
+            gateway: plan.gateway,
+            name_servers: asked_by_nodes(plan.gateway).to_vec(),
+        })
     }
 }
 
-/// That of the way to the world, which may be a VPN's; without one, what the bridge has.
+/// What each node may send from.
+fn source_rules(plan: &NetworkPlan, names: &Names) -> SourceRules {
+    let sources = |node: &NetworkNode| Sources {
+        link: names.port(&node.name),
+        address: node.address,
+        virtual_ip: node.may_hold_virtual_ip.then_some(plan.virtual_ip),
+        others: if plan.routes_pods { Others::Pods(node.pod_range) } else { Others::Any },
+    };
+    SourceRules { table: names.table(), subnet: plan.subnet, nodes: plan.nodes.iter().map(sources).collect() }
+}
+
+/// How large packets are that nodes and pods send: that of the way to the world, which may be a VPN's; without one, what the bridge has.
 fn mtu(net: &Net, bridge: &str) -> Result<u32, NativeError> {
     let mtu = match net.mtu_to_world()? {
         Some(mtu) => mtu,
         None => net.find_link(bridge)?.map_or(LARGEST_MTU, |bridge| bridge.mtu),
     };
     Ok(mtu.clamp(SMALLEST_MTU, LARGEST_MTU))
-}
-
-/// Gives the ports of the bridge its MTU, and the nodes' ends of them: what is too large for a port is lost without a
-/// word.
-fn narrow(net: &Net, bridge: &str, running: &[(Node, Process)], mtu: u32) -> Result<(), NativeError> {
-    let links = net.links()?;
-    let Some(bridge) = links.iter().find(|link| link.name == bridge) else { return Ok(()) };
-    for port in ports_of(&links, bridge).filter(|port| port.mtu != mtu) {
-        net.ensure_mtu(&port.name, mtu)?;
-    }
-    for (node, init) in running {
-        let failed = |source| NativeError::Connect { node: node.spec.name.clone(), source };
-        let inside = Net::of_process(init).map_err(failed)?;
-        // One that lost its link gets a new one when it is repaired.
-        if inside.find_link(LINK).map_err(failed)?.is_some() {
-            inside.ensure_mtu(LINK, mtu).map_err(failed)?;
-        }
-    }
-    Ok(())
-}
-
-fn ports_of<'a>(links: &'a [LinkInfo], bridge: &LinkInfo) -> impl Iterator<Item = &'a LinkInfo> {
-    let index = bridge.index;
-    links.iter().filter(move |link| link.master == Some(index))
-}
-
-/// The nodes to whose pods the host knows no way: they are lost when the bridge goes down. One that leads elsewhere is
-/// somebody else's.
-fn missing_ways<'a>(
-    net: &Net,
-    running: &'a [(Node, Process)],
-    bridge: &str,
-) -> Result<Vec<&'a Node>, NativeError> {
-    let routes = net.routes()?;
-    let is_missing = |node: &&Node| {
-        let way = RouteInfo { dst: node.pod_range, via: Some(node.address), link: Some(bridge.to_owned()) };
-        let mut others = routes.iter().filter(|route| route.dst == way.dst);
-        !routes.contains(&way) && !others.any(|route| route.link.as_deref() != Some(bridge))
-    };
-    Ok(running.iter().map(|(node, _)| node).filter(is_missing).collect())
 }
 
 /// All directories of bundles in a state directory, finished or not.
@@ -210,9 +203,8 @@ fn of_bridge(bridge: &str, setting: &str) -> String {
 }
 
 /// The host's own address in the cluster's network.
-fn host_address(cluster: &Cluster) -> Ipv4Net {
-    Ipv4Net::new(cluster.gateway(), cluster.allocations.subnet.prefix_len())
-        .expect("the prefix is that of a network")
+fn host_address(plan: &NetworkPlan) -> Ipv4Net {
+    Ipv4Net::new(plan.gateway, plan.subnet.prefix_len()).expect("the prefix is that of a network")
 }
 
 /// The ranges that are in use on this host, without duplicates.

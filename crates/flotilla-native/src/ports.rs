@@ -2,13 +2,13 @@
 
 use std::net::SocketAddrV4;
 
-use flotilla_core::Changed;
-use flotilla_core::{Cluster, Node};
+use flotilla_core::{Changed, NetworkNode, NetworkPlan};
 use flotilla_linux::host::CommandError;
+use flotilla_linux::net;
 use flotilla_linux::nft::{Forward, Forwards, NftError, forward_table};
 use flotilla_linux::resolver::Upstream;
 use flotilla_linux::sysctl;
-use flotilla_spec::{ClusterName, HostPort, NodeName, WantedPower};
+use flotilla_spec::{ClusterName, HostPort, NodeName};
 
 use super::Native;
 use super::error::NativeError;
@@ -20,44 +20,42 @@ const TO: &str = " to ";
 const FOR: &str = " for ";
 
 impl Native {
-    pub(super) fn forwards(&self, cluster: &Cluster) -> Forwards {
-        let names = self.names(cluster.name());
+    pub(super) fn forwards(&self, plan: &NetworkPlan) -> Forwards {
+        let names = self.names(&plan.cluster);
         Forwards {
             table: names.ports_table(),
             bridge: names.bridge(),
-            inside: vec![cluster.allocations.subnet, cluster.allocations.pod_subnet],
-            ports: cluster
-                .nodes()
-                .filter(|node| node.spec.power == WantedPower::Running)
-                .flat_map(|node| node.spec.ports.clone().into_iter().map(move |port| forward(&node, port)))
+            inside: vec![plan.subnet, plan.pod_subnet],
+            ports: plan
+                .to_run()
+                .flat_map(|node| node.ports.iter().map(move |port| forward(node, *port)))
                 .collect(),
         }
     }
 
     /// Updates the published ports if they differ.
-    pub(super) fn ensure_ports(&self, cluster: &Cluster) -> Result<Changed, NativeError> {
-        let forwards = self.forwards(cluster);
-        if self.has_ports(cluster, &forwards)? {
-            return Ok(Changed::No);
+    pub(super) fn ensure_ports(&self, plan: &NetworkPlan) -> Result<Changed, NativeError> {
+        let forwards = self.forwards(plan);
+        let is_published = self.has_ports(plan, &forwards)?;
+        if !is_published {
+            self.nft(plan).apply(&forward_table(&forwards))?;
         }
-        self.nft(cluster).apply(&forward_table(&forwards))?;
-        let_loopback_pass(&forwards, &Upstream::read()?)?;
-        Ok(Changed::Yes)
+        Ok(let_loopback_pass(&forwards, &Upstream::read()?)?.or((!is_published).into()))
     }
 
-    /// Removes the published ports of a node: a refused connection is better than one that waits for a stopped node.
-    pub(super) fn close_ports(&self, cluster: &ClusterName, node: &NodeName) -> Result<(), NativeError> {
+    /// Removes the published ports of a node.
+    pub(super) fn close_ports(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, NativeError> {
         let (table, end) = (self.names(cluster).ports_table(), format!("{FOR}{node}"));
         match self.any_nft(cluster).remove_commented(&table, |comment| comment.ends_with(&end)) {
             // Without an nft there are no rules of ours.
-            Err(NftError::List { source: CommandError::NotFound { .. }, .. }) => Ok(()),
-            closed => Ok(closed.map(drop)?),
+            Err(NftError::List { source: CommandError::NotFound { .. }, .. }) => Ok(Changed::No),
+            closed => Ok((closed? == net::Changed::Yes).into()),
         }
     }
 
     /// Whether exactly these ports are published.
-    pub(super) fn has_ports(&self, cluster: &Cluster, forwards: &Forwards) -> Result<bool, NativeError> {
-        let comments = self.nft(cluster).list_own_comments()?;
+    pub(super) fn has_ports(&self, plan: &NetworkPlan, forwards: &Forwards) -> Result<bool, NativeError> {
+        let comments = self.nft(plan).list_own_comments()?;
         let mut there: Vec<_> = comments
             .iter()
             .filter(|(table, _)| *table == forwards.table)
@@ -75,24 +73,29 @@ impl Native {
 
 /// Allows packets of the loopback link on the bridge only if needed. The rules that protect the loopback link must
 /// exist.
-pub(super) fn let_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> Result<(), NativeError> {
-    let setting = format!("net/ipv4/conf/{}/route_localnet", forwards.bridge);
-    sysctl::set(&setting, if need_loopback(forwards, upstream) { "1" } else { "0" })?;
-    Ok(())
+pub(super) fn let_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> Result<Changed, NativeError> {
+    let (setting, value) = loopback_setting(forwards, upstream);
+    Ok(sysctl::set(&setting, value)?.is_some().into())
+}
+
+pub(super) fn lets_loopback_pass(forwards: &Forwards, upstream: &Upstream) -> bool {
+    let (setting, value) = loopback_setting(forwards, upstream);
+    sysctl::get(&setting).is_ok_and(|found| found == value)
 }
 
 /// Whether packets of the loopback link take the bridge.
-pub(super) fn need_loopback(forwards: &Forwards, upstream: &Upstream) -> bool {
-    forwards.need_route_localnet() || matches!(upstream, Upstream::Loopback(_))
+fn loopback_setting(forwards: &Forwards, upstream: &Upstream) -> (String, &'static str) {
+    let is_needed = forwards.need_route_localnet() || matches!(upstream, Upstream::Loopback(_));
+    (format!("net/ipv4/conf/{}/route_localnet", forwards.bridge), if is_needed { "1" } else { "0" })
 }
 
-fn forward(node: &Node, port: HostPort) -> Forward {
+fn forward(node: &NetworkNode, port: HostPort) -> Forward {
     Forward {
         address: port.address,
         port: port.host,
         protocol: port.protocol.to_string(),
         to: SocketAddrV4::new(node.address, port.node),
-        comment: format!("{port}{TO}{}{FOR}{}", node.address, node.spec.name),
+        comment: format!("{port}{TO}{}{FOR}{}", node.address, node.name),
     }
 }
 
@@ -123,7 +126,7 @@ nodes:
     fn the_comment_of_a_rule_tells_what_it_is_for() {
         let cluster = fake::cluster_of(SPEC, "10.213.0.0/24");
         let native = Native::new(std::path::Path::new("/nowhere"), &flotilla_core::Cancel::new());
-        let forwards = native.forwards(&cluster);
+        let forwards = native.forwards(&NetworkPlan::of(&cluster));
         let told: Vec<_> = forwards
             .ports
             .iter()
@@ -137,12 +140,11 @@ nodes:
 
     #[test]
     fn the_longest_comment_is_one_that_nft_takes() {
-        let mut cluster = fake::cluster_of(SPEC, "10.213.0.0/24");
-        cluster.spec.nodes[0].name = "n".repeat(63).parse().unwrap();
-        let mut node = cluster.node(&"off".parse().unwrap()).unwrap();
-        node.spec.name = cluster.spec.nodes[0].name.clone();
+        let mut plan = NetworkPlan::of(&fake::cluster_of(SPEC, "10.213.0.0/24"));
+        let node = &mut plan.nodes[0];
+        node.name = "n".repeat(63).parse().unwrap();
         node.address = [255, 255, 255, 255].into();
         let port = "255.255.255.255:65535:65535/udp".parse().unwrap();
-        assert!(forward(&node, port).comment.len() < 128);
+        assert!(forward(node, port).comment.len() < 128);
     }
 }

@@ -4,11 +4,12 @@ use flotilla_core::Changed;
 use flotilla_linux::cgroup::Group;
 use flotilla_linux::host::CommandError;
 use flotilla_linux::net::Net;
-use flotilla_linux::nft::{Nft, NftError};
+use flotilla_linux::nft::{Nft, NftError, SOURCE_FAMILY};
 use flotilla_spec::{ClusterName, NodeName};
 
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::error::NativeError;
+use super::names::PORT;
 use super::{Native, layout, network};
 
 /// What could not be removed.
@@ -42,14 +43,11 @@ impl Native {
     ) -> Result<Changed, NativeError> {
         let was_on = self.init(cluster, node)?.is_some();
         let mut failures = Failures::default();
-        failures.note(self.close_ports(cluster, node));
         // Keeps the disk if processes still run: they write to it.
         let ended = self.end(cluster, node).and_then(|()| Ok(self.group(cluster, node)?.remove()?));
         if failures.note(ended).is_none() {
             return failures.or(Changed::No);
         }
-        let link = self.names(cluster).port(node);
-        failures.note(Net::here().and_then(|net| net.delete_link(&link)).map_err(NativeError::from));
         let disk = Disk::of(&self.nodes_folder(cluster), node);
         let was_there = was_on || disk.folder.exists();
         failures.note(disk.remove());
@@ -65,6 +63,7 @@ impl Native {
             let removed = failures.note(self.remove_machine(cluster, &node));
             changed = changed.or(removed.unwrap_or(Changed::Yes));
         }
+        failures.note(disk::remove_doomed(&self.nodes_folder(cluster)));
         if failures.is_empty() {
             let group = Group::new(&layout()?, &names.group())?;
             failures.note(group.kill().and_then(|()| group.remove()).map_err(NativeError::from));
@@ -78,13 +77,14 @@ impl Native {
         let nft = self.any_nft(cluster);
         let mut changed = Changed::No;
         let mut failures = Failures::default();
-        let links = Net::here().and_then(|net| net.delete_links_of(&names.owner()));
+        let links = Net::here().and_then(|net| net.delete_links_of(&names.owner(), PORT));
         if failures.note(links.map_err(NativeError::from)).is_some_and(|links| !links.is_empty()) {
             changed = Changed::Yes;
         }
         let rules = [names.table(), names.ports_table()]
             .iter()
             .try_for_each(|table| nft.delete_table("ip", table))
+            .and_then(|()| nft.delete_table(SOURCE_FAMILY, &names.table()))
             .and_then(|()| nft.remove_tagged(&names.table(), &names.bridge()).map(drop));
         match rules {
             // No nft anywhere, and no network: there was never one who could have made rules.

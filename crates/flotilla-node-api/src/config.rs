@@ -21,10 +21,11 @@ pub struct NodeConfig {
     pub files: BTreeMap<String, NodeFile>,
 }
 
-/// The node's only link to the world. The driver makes it, the node configures it.
+/// The node's only link to the world. The host makes it, the node configures it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     pub name: String,
+    pub mtu: u32,
     pub address: Ipv4Net,
     pub gateway: Ipv4Addr,
 }
@@ -38,7 +39,7 @@ pub struct PodRoutes {
     pub via: BTreeMap<Ipv4Net, Ipv4Addr>,
 }
 
-/// Who has the API's address.
+/// Who has the virtual IP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VirtualIp {

@@ -19,7 +19,7 @@ pub use control::{Reply, Request, State, Status, Unit, Verb};
 pub use status::{Cgroup, NodeStatus, UnitStatus};
 
 /// The version of these messages. It changes when one side could misunderstand the other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The program that answers in a node.
 pub const INIT: &str = "/usr/local/sbin/flotilla-init";

@@ -14,7 +14,7 @@ pub struct NodeStatus {
     pub up_for_ms: u64,
     pub cgroup: Cgroup,
     pub units: Vec<UnitStatus>,
-    /// Whether the API's address is on its link.
+    /// Whether the virtual IP is on its link.
     pub holds_virtual_ip: bool,
 }
 

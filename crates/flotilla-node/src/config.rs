@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -22,8 +21,7 @@ pub struct Config {
     pub virtual_ip: Option<Ipv4Net>,
     /// Variables that the services get on top of PATH and HOME.
     pub env: BTreeMap<String, String>,
-    /// Time limit for pods to terminate at shutdown. The other steps take at most 4 s.
-    pub pod_grace_ms: u64,
+    pub graces: Graces,
     /// How large a log may grow before it is put aside; two old ones are kept.
     pub log_bytes: u64,
 }
@@ -38,15 +36,32 @@ impl Default for Config {
             nft: "nft".into(),
             virtual_ip: None,
             env: BTreeMap::new(),
-            pod_grace_ms: 5_000,
+            graces: Graces::default(),
             log_bytes: 10 << 20,
         }
     }
 }
 
-impl Config {
-    pub(crate) fn pod_grace(&self) -> Duration {
-        Duration::from_millis(self.pod_grace_ms)
+/// How long those who are told to end may take, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Graces {
+    /// A service that `systemctl` stops.
+    pub stop: u64,
+    /// Keepalived, until it has given up the address, which it does at once. Its end, a second later, is not waited for.
+    pub address: u64,
+    /// Keepalived, the kubelet and containerd when the node goes down.
+    pub service: u64,
+    /// The pods when the node goes down.
+    pub pods: u64,
+    /// The same if only what survives a sudden death is left: etcd has every write on disk, the others keep nothing. Left
+    /// alone they wait for each other, for time-outs and for clients that are gone.
+    pub system: u64,
+}
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self { stop: 5_000, address: 200, service: 2_000, pods: 5_000, system: 1_000 }
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn at_boot(root: &Root, config: &NodeConfig, machine_id: &str) -> Res
     for (path, file) in &config.files {
         files::write(root, Path::new(path), &file.text)?;
     }
+    files::link_home(root);
     match &config.virtual_ip {
         VirtualIp::Keepalived { config, .. } => {
             files::write(root, keepalived::CONFIGURATION.as_ref(), config)

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flotilla_node_api::Unit;
+
 use crate::root::Root;
 use crate::service::Launch;
 
@@ -33,6 +35,11 @@ pub(crate) fn launch(root: &Root, program: &Path) -> io::Result<Launch> {
         args: flags.into_iter().chain(files).collect(),
         env: Vec::new(),
     })
+}
+
+/// Where its output goes.
+pub(crate) fn log(root: &Root) -> PathBuf {
+    root.logs().join(format!("{}.log", Unit::Keepalived))
 }
 
 fn configuration(root: &Root) -> PathBuf {

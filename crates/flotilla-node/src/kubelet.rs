@@ -22,7 +22,7 @@ pub(crate) fn launch(root: &Root, program: &Path) -> io::Result<Launch> {
     let mut env = Vec::new();
     for file in [root.kubelet().join("kubeadm-flags.env"), root.kubelet_defaults()] {
         match fs::read_to_string(file) {
-            Ok(text) => env.extend(parse_environment(&text)),
+            Ok(text) => env.extend(parse_environment(&text)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -41,7 +41,7 @@ pub(crate) fn launch(root: &Root, program: &Path) -> io::Result<Launch> {
     for variable in ARGUMENTS {
         // The last one wins, as in the environment itself.
         let value = env.iter().rfind(|(name, _)| name == variable).map_or("", |(_, value)| value);
-        args.extend(split_words(value).into_iter().map(OsString::from));
+        args.extend(split_words(value)?.into_iter().map(OsString::from));
     }
     Ok(Launch { program: program.to_owned(), args, env })
 }
@@ -59,38 +59,16 @@ fn bootstrap_kubeconfig(root: &Root) -> PathBuf {
 }
 
 /// Reads an environment file: lines of `NAME=value`, with quotes as in a shell but nothing replaced.
-fn parse_environment(text: &str) -> Vec<(String, String)> {
+fn parse_environment(text: &str) -> io::Result<Vec<(String, String)>> {
     let text = text.replace("\\\n", "");
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
-    lines
-        .filter_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            Some((name.trim().to_owned(), split_words(value).join(" ")))
-        })
-        .collect()
+    let settings = lines.filter_map(|line| line.split_once('='));
+    settings.map(|(name, value)| Ok((name.trim().to_owned(), split_words(value)?.join(" ")))).collect()
 }
 
-/// Splits at blanks, except between quotes. A quote that is not closed ends with the text.
-fn split_words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        match (quote, char) {
-            (None, ' ' | '\t' | '\n') => words.extend(word.take()),
-            (None, '"' | '\'') => {
-                quote = Some(char);
-                // Empty quotes are a word, too.
-                word.get_or_insert_default();
-            }
-            (Some(open), _) if open == char => quote = None,
-            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
-            _ => word.get_or_insert_default().push(char),
-        }
-    }
-    words.extend(word);
-    words
+fn split_words(text: &str) -> io::Result<Vec<String>> {
+    let unclosed = || io::Error::new(io::ErrorKind::InvalidData, format!("a quote is not closed: {text}"));
+    shlex::split(text).ok_or_else(unclosed)
 }
 
 #[cfg(test)]
@@ -103,30 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_at_blanks_but_not_between_quotes() {
-        assert_eq!(split_words("  --a=b\t--c=d "), ["--a=b", "--c=d"]);
-        assert_eq!(
-            split_words(r#"--a="b c" 'd "e' "" "f\"g" h\ i"#),
-            ["--a=b c", "d \"e", "", "f\"g", "h i"]
-        );
-        assert_eq!(split_words("\"open end"), ["open end"]);
-        assert!(split_words(" ").is_empty());
-    }
-
-    #[test]
     fn environment_files_are_read_as_systemd_does() {
         let text =
             "# comment\n\nA=\"--a=b --c=d\"\n B = plain words \n; no\nC='x'\nnonsense\nD=one\\\ntwo\nE=\n";
         let expected = [("A", "--a=b --c=d"), ("B", "plain words"), ("C", "x"), ("D", "onetwo"), ("E", "")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(parse_environment(text), expected);
+        assert_eq!(parse_environment(text).unwrap(), expected);
+        let error = parse_environment("A=\"open end\n").unwrap_err();
+        assert_eq!(error.to_string(), "a quote is not closed: \"open end");
     }
 
     #[test]
     fn flags_come_from_both_files_in_the_order_of_the_drop_in() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::new(dir.path());
-        let flags = "KUBELET_KUBEADM_ARGS=\"--node-ip=10.0.0.2 --pod-infra-container-image=pause\"\n";
+        let flags = "KUBELET_KUBEADM_ARGS=\"--node-ip=10.0.0.2 --node-labels='a b'\"\n";
         write(&root.kubelet().join("kubeadm-flags.env"), flags);
         write(&root.kubelet_defaults(), "KUBELET_EXTRA_ARGS=--v=4\nGOGC=50\n");
         let launch = launch(&root, Path::new("kubelet")).unwrap();
@@ -139,7 +108,7 @@ mod tests {
                 &format!("--kubeconfig={}", at("etc/kubernetes/kubelet.conf")),
                 &format!("--config={}", at("var/lib/kubelet/config.yaml")),
                 "--node-ip=10.0.0.2",
-                "--pod-infra-container-image=pause",
+                "--node-labels=a b",
                 "--v=4",
             ]
         );

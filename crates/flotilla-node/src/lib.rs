@@ -1,10 +1,10 @@
-//! Programs inside a node: PID 1, its services and `systemctl`.
+//! Programs inside a node: PID 1, its services, `systemctl` and `sudo`.
 //!
 //! ```text
 //! PID 1  supervise     starts services, keeps their logs small, reaps orphans, goes down in order
 //!   ├─ containerd      ── shims ── pods
 //!   ├─ kubelet         once kubeadm has written its files
-//!   └─ keepalived      once there is a configuration: this node may hold the API's address
+//!   └─ keepalived      once there is a configuration: this node may hold the virtual IP
 //!
 //! systemctl            asks PID 1 over /run/flotilla/init.sock, a JSON line each way
 //! flotilla-init        status: how the node is; configure: files, link and routes, as the host wants them
@@ -35,11 +35,12 @@ mod shutdown;
 mod signals;
 pub mod stage;
 mod status;
+mod sudo;
 mod supervisor;
 mod systemctl;
 mod watch;
 
-pub use config::Config;
+pub use config::{Config, Graces};
 pub use error::NodeError;
 pub use program::flotilla_init_in;
 pub use supervisor::supervise;

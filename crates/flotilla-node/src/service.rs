@@ -146,10 +146,11 @@ impl Service {
         self.rest_until = None;
     }
 
-    /// Tells its process to end, and kills it if it does not within `grace`.
-    pub(crate) fn end(&mut self, grace: Duration, now: Instant) {
+    /// Tells its process to end, and kills it if it does not within so many milliseconds.
+    pub(crate) fn end(&mut self, grace: u64, now: Instant, journal: &mut Journal) {
         if let Some(process) = self.process.as_mut().filter(|process| process.kill_at.is_none()) {
-            process.kill_at = Some(now + grace);
+            process.kill_at = Some(now + Duration::from_millis(grace));
+            journal.say(format_args!("{}: ending {}", self.unit, process.pid));
             // It cannot be gone: we would have reaped it.
             let _ = kill_process(process.pid, Signal::TERM);
         }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flotilla_node_api::{Reply, Request, Status, Unit, Verb};
 use rustix::process::{Pid, WaitStatus};
@@ -16,9 +16,6 @@ use crate::output::Output;
 use crate::root::Root;
 use crate::service::{Launch, Service};
 use crate::status::{self, Birth};
-
-/// How long a service may take to end when `systemctl` stops it.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Containerd, the kubelet and keepalived.
 #[derive(Debug)]
@@ -84,7 +81,7 @@ impl<'node> Services<'node> {
     }
 
     /// Does what was asked for, as far as it can be done at once. No reply means: when the service is settled.
-    pub(crate) fn act(&mut self, request: Request, now: Instant) -> Option<Reply> {
+    pub(crate) fn act(&mut self, request: Request, now: Instant, journal: &mut Journal) -> Option<Reply> {
         let Request::Unit { verb, unit } = request else {
             let units = self.each().map(|service| service.unit_status(now)).to_vec();
             return Some(Reply::Node(status::of_node(self.birth, &self.root, self.config.virtual_ip, units)));
@@ -96,16 +93,17 @@ impl<'node> Services<'node> {
             return Some(Reply::Refused("the node is going down".to_owned()));
         }
         self.look_for_files();
+        let grace = self.config.graces.stop;
         let service = self.service(unit);
         match verb {
             Verb::Start => service.want(),
             Verb::Stop => {
                 service.unwant();
-                service.end(STOP_GRACE, now);
+                service.end(grace, now, journal);
             }
             Verb::Restart => {
                 service.want();
-                service.end(STOP_GRACE, now);
+                service.end(grace, now, journal);
             }
             Verb::Status => {}
         }

@@ -1,6 +1,6 @@
 //! The way down, in order: keepalived, kubelet, pods, containerd.
 //!
-//! Keepalived gives up the API's address while the API server still answers, so that its clients find the next one. The
+//! Keepalived gives up the virtual IP while the API server still answers, so that its clients find the next one. The
 //! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
 //! processes answer to it. Pods get SIGTERM, all at once, so that etcd closes its files and a workload
 //! says good-bye. Before they get a signal they are thawed: a frozen process takes no signal, and the kernel would let
@@ -12,19 +12,12 @@ use std::time::{Duration, Instant};
 use flotilla_linux::cgroup::thaw_here;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::config::Graces;
 use crate::journal::Journal;
 use crate::processes::{self, Process};
 use crate::services::Services;
 
-/// How long keepalived may take to give up the address, which it does at once. Its end, a second later, is not waited for.
-const ADDRESS_GRACE: Duration = Duration::from_millis(200);
-const KEEPALIVED_GRACE: Duration = Duration::from_secs(2);
-const KUBELET_GRACE: Duration = Duration::from_secs(2);
-const CONTAINERD_GRACE: Duration = Duration::from_secs(2);
-
-/// How long what survives a sudden death may take, once nobody else is left: etcd has every write on disk, the others
-/// keep nothing. Left alone they wait for each other, for time-outs and for clients that are gone.
-const SYSTEM_GRACE: Duration = Duration::from_secs(1);
+/// What survives a sudden death ([`Graces::system`]).
 const SYSTEM: [&str; 7] =
     ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy", "coredns", "keepalived"];
 
@@ -34,6 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A node on its way down.
 #[derive(Debug)]
 pub(crate) struct Shutdown {
+    graces: Graces,
     stage: Stage,
     since: Instant,
     /// When the stage is over, whoever is left.
@@ -50,11 +44,21 @@ enum Stage {
 
 impl Shutdown {
     /// Begins with keepalived, and with the kubelet, who does not need it.
-    pub(crate) fn begin(services: &mut Services<'_>, now: Instant) -> Self {
+    pub(crate) fn begin(
+        services: &mut Services<'_>,
+        graces: &Graces,
+        now: Instant,
+        journal: &mut Journal,
+    ) -> Self {
         services.close();
-        services.keepalived.end(KEEPALIVED_GRACE, now);
-        services.kubelet.end(KUBELET_GRACE, now);
-        Self { stage: Stage::Address, since: now, until: now + ADDRESS_GRACE }
+        services.keepalived.end(graces.service, now, journal);
+        services.kubelet.end(graces.service, now, journal);
+        let until = now + Duration::from_millis(graces.address);
+        Self { graces: graces.clone(), stage: Stage::Address, since: now, until }
+    }
+
+    fn enter(&mut self, stage: Stage, grace: u64, now: Instant) {
+        (self.stage, self.since, self.until) = (stage, now, now + Duration::from_millis(grace));
     }
 
     /// Goes on as far as possible, and says whether everything is down.
@@ -62,12 +66,11 @@ impl Shutdown {
         &mut self,
         services: &mut Services<'_>,
         cgroups: &Path,
-        pod_grace: Duration,
         now: Instant,
         journal: &mut Journal,
     ) -> bool {
         if self.stage == Stage::Address && (self.until <= now || services.keepalived.pid().is_none()) {
-            *self = Self { stage: Stage::Kubelet, since: now, until: now + KUBELET_GRACE };
+            self.enter(Stage::Kubelet, self.graces.service, now);
         }
         if self.stage == Stage::Kubelet && (self.until <= now || services.kubelet.pid().is_none()) {
             thaw(cgroups, journal);
@@ -76,12 +79,12 @@ impl Shutdown {
             // Once: to many programs a second SIGTERM means "now". Who was between fork and exec has lost the first
             // one to a handler of its parent's, and is killed in the end.
             processes::signal_all(&pods, Signal::TERM);
-            *self = Self { stage: Stage::Pods, since: now, until: now + pod_grace };
+            self.enter(Stage::Pods, self.graces.pods, now);
         }
         if self.stage == Stage::Pods {
             let left = pods(services, journal);
             let only_system = left.iter().all(|process| SYSTEM.contains(&process.name.as_str()));
-            let system_over = only_system && self.since + SYSTEM_GRACE <= now;
+            let system_over = only_system && self.since + Duration::from_millis(self.graces.system) <= now;
             if left.is_empty() || system_over || self.until <= now {
                 if !left.is_empty() {
                     let names: Vec<_> = left.iter().map(Process::to_string).collect();
@@ -89,8 +92,8 @@ impl Shutdown {
                     thaw(cgroups, journal);
                     processes::signal_all(&left, Signal::KILL);
                 }
-                services.containerd.end(CONTAINERD_GRACE, now);
-                *self = Self { stage: Stage::Containerd, since: now, until: now + CONTAINERD_GRACE };
+                services.containerd.end(self.graces.service, now, journal);
+                self.enter(Stage::Containerd, self.graces.service, now);
             }
         }
         self.stage == Stage::Containerd && (self.until <= now || services.containerd.pid().is_none())

@@ -13,6 +13,7 @@ use crate::configure::{self, ConfigureError};
 use crate::error::NodeError;
 use crate::program;
 use crate::root::Root;
+use crate::sudo::sudo;
 use crate::supervisor::supervise;
 use crate::systemctl::systemctl;
 
@@ -44,13 +45,16 @@ enum StageError {
 }
 
 /// Becomes what the name or the arguments (with the program's own name first) ask for: a stage of a node's boot, or
-/// `systemctl`. Gives the exit status.
+/// `systemctl`, or `sudo`. Gives the exit status.
 ///
 /// For the first lines of `main`: the process must have one thread only.
 pub fn run_if_stage(args: &[OsString]) -> Option<i32> {
     let name = Path::new(args.first()?).file_name()?.to_str()?;
     if name == "systemctl" {
         return Some(systemctl(&args[1..]));
+    }
+    if name == "sudo" {
+        return Some(sudo(&args[1..]));
     }
     if name == PROGRAM
         && let Some(status) = program::run(&args[1..])
@@ -76,8 +80,8 @@ fn boot() -> Result<(), StageError> {
     let mut channel = Channel::inherited()?;
     let boot: Boot = channel.spec()?;
     // As long as we live, and while the host's files are in sight: no second machine may run on the same disk.
-    let _held = life::hold(&boot.machine.folder)?;
-    machine::enter_new_namespaces()?;
+    let _held = life::hold(&boot.machine.folder_at_launch())?;
+    machine::enter_new_namespaces(Some(&boot.machine))?;
     channel.say("namespaces")?;
     let built = machine::build(&boot.machine)?;
     // Before the owner's mounts are attached, which may lead to the host's files.

@@ -82,7 +82,7 @@ impl<'node> Supervisor<'node> {
             self.handle_signals(now, journal);
             self.reap(now, journal);
             self.look_for_files(journal);
-            self.control.receive(now, |request| self.services.act(request, now));
+            self.control.receive(now, |request| self.services.act(request, now, journal));
             if knocking && self.containerd_answers() {
                 journal.say("containerd answers");
                 knocking = false;
@@ -91,7 +91,7 @@ impl<'node> Supervisor<'node> {
             self.control.answer(now, |unit| self.services.settled(unit, now));
             let cgroups = self.root.cgroups();
             if let Some(shutdown) = &mut self.shutdown
-                && shutdown.advance(&mut self.services, &cgroups, self.config.pod_grace(), now, journal)
+                && shutdown.advance(&mut self.services, &cgroups, now, journal)
             {
                 shutdown::kill_everybody(&cgroups, journal);
                 self.services.drain();
@@ -109,7 +109,7 @@ impl<'node> Supervisor<'node> {
         }
         if self.signals.going_down() && self.shutdown.is_none() {
             journal.say("the node goes down");
-            self.shutdown = Some(Shutdown::begin(&mut self.services, now));
+            self.shutdown = Some(Shutdown::begin(&mut self.services, &self.config.graces, now, journal));
         }
     }
 

@@ -3,11 +3,14 @@
 
 pub(crate) mod ranges;
 
+use std::collections::BTreeSet;
+
 use flotilla_core::{
     BundleHold, BundlesError, BundlesErrorKind, Cluster, Code, Explain, Finding, KubeconfigRefusal, Prospect,
     Refusal, Severity,
 };
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_engine::store::Locked;
 use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::{ClusterFile, ClusterName, ClusterSpec, HostPort, KubernetesVersion, NodeName, NodeSpec};
@@ -19,19 +22,27 @@ use crate::{Context, OpError};
 /// it holds their bundles.
 pub(crate) async fn save(
     cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
 ) -> Result<Vec<BundleHold>, OpError> {
-    ranges::check(cx, cluster, false).await?;
+    ranges::check(engine, cluster, false).await?;
     check(cx, cluster).await?;
     // A node that was asked for is worth a build: nobody is asked.
     cluster.allocations.bundles = bundles::of_new_nodes(cx, &cluster.spec, &cluster.allocations.bundles)?;
     let held = bundles::hold(cx, &cluster.allocations.bundles)?;
     // Nobody takes the names and ports between our check and our save.
     let _alone = cx.store.allocation_lock()?;
+    allocate_ids(cx, cluster).await?;
     refuse(host_problems(cx, cluster).await?, None)?;
     locked.save(cluster)?;
     Ok(held)
+}
+
+/// Hands out ids to the nodes with a user namespace that have none. Only for who holds the lock of allocations.
+pub(crate) async fn allocate_ids(cx: &Context<'_>, cluster: &mut Cluster) -> Result<(), OpError> {
+    let taken = cx.store.taken_ids(cluster.name())?;
+    Ok(cx.fleet.allocate_ids(cluster, &taken).await.map_err(EngineError::from)?)
 }
 
 /// Refuses what nodes require and cannot have. Changes nothing.
@@ -98,7 +109,8 @@ fn bundle_finding(cx: &Context<'_>, version: &KubernetesVersion) -> Finding {
     Finding { code: CODE, exit_status, severity, text, cure }
 }
 
-/// A bundle that does not exist is one of many problems; bundles that cannot be read are a failure.
+/// A bundle that does not exist is reported with the other problems of the spec; bundles that cannot be read end the
+/// command.
 fn unmet<T>(
     answer: Result<T, BundlesError>,
     node: Option<&NodeName>,
@@ -171,10 +183,13 @@ pub(crate) fn name_problem(cx: &Context<'_>, name: &ClusterName) -> Option<SpecE
 
 /// Fails with all problems, each with its place in the file that asked for it.
 pub(crate) fn refuse(problems: Vec<SpecError>, file: Option<&ClusterFile>) -> Result<(), OpError> {
-    let problems = match file {
+    let mut problems = match file {
         Some(file) => file.all_placed(problems),
         None => problems,
     };
+    // What was typed for all nodes is wrong in each of them.
+    let mut seen = BTreeSet::new();
+    problems.retain(|problem| seen.insert(problem.to_string()));
     if problems.is_empty() { Ok(()) } else { Err(EngineError::Spec(problems).into()) }
 }
 

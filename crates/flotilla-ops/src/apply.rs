@@ -1,10 +1,13 @@
 //! `flotilla apply`: changes a cluster to match a file. `flotilla diff` shows what would change.
 
+use std::time::Duration;
+
 use flotilla_core::{Cluster, Drain};
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::ClusterFile;
 use serde::{Deserialize, Serialize};
 
+use crate::admission::ranges;
 use crate::change::{self, Plan};
 use crate::file::FileText;
 use crate::{Context, OpError, admission, start};
@@ -14,6 +17,8 @@ use crate::{Context, OpError, admission, start};
 pub struct Request {
     pub file: FileText,
     pub drain: Drain,
+    /// How long to wait until the cluster works.
+    pub wait_limit: Duration,
     pub busy: WhenBusy,
 }
 
@@ -67,13 +72,16 @@ pub async fn prepare<'a>(cx: &Context<'a>, request: &Request) -> Result<Prepared
     let cluster = locked.refresh_existing(peeked)?;
     let plan = checked(cx, &file, &cluster, request).await?;
     admission::warn(cx, &plan.wanted);
-    let drain = request.drain;
-    let prepared = change::Prepared { plan, cx: *cx, locked, cluster, drain, only: None };
+    let Request { drain, wait_limit, .. } = *request;
+    let prepared = change::Prepared { plan, cx: *cx, locked, cluster, drain, wait_limit, only: None };
     Ok(Prepared::Change(Box::new(prepared)))
 }
 
 async fn new(cx: &Context<'_>, file: &ClusterFile) -> Result<Plan, OpError> {
-    let plan = Plan::new(cx, file, None)?;
+    let mut plan = Plan::new(cx, file, None)?;
+    if file.leaves_services_open() {
+        ranges::choose_services(cx, &mut plan.wanted).await?;
+    }
     start::check_new(cx, &plan.wanted, Some(file)).await?;
     Ok(plan)
 }
@@ -86,6 +94,6 @@ async fn checked(
 ) -> Result<Plan, OpError> {
     let plan = Plan::new(cx, file, Some(cluster))?;
     plan.feasible(cx, cluster).await?;
-    change::check(cx, cluster, &plan, request.drain.force).await?;
+    change::check(&cx.engine(cluster.name()), cluster, &plan, request.drain.force).await?;
     Ok(plan)
 }

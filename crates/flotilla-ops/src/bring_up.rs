@@ -2,37 +2,37 @@
 
 use flotilla_core::explain::{Explain, INTERRUPTED, about};
 use flotilla_core::{Changed, Cluster};
-use flotilla_engine::converge::Wait;
+use flotilla_engine::converge::{Engine, Wait};
 use flotilla_engine::store::Locked;
 use flotilla_spec::NodeName;
 
-use crate::{Context, OpError};
+use crate::OpError;
 
 /// Makes everything run, and finishes what killed commands left: afterwards no node is to be added or deleted any more.
 pub async fn start(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
     wait: &Wait,
 ) -> Result<Changed, OpError> {
-    let changed = cx.engine().start(cluster, wait).await?;
+    let changed = engine.start(locked, cluster, wait).await?;
     if !cluster.allocations.adding.is_empty() || !cluster.allocations.founded {
         cluster.allocations.adding.clear();
         cluster.allocations.founded = true;
         locked.save(cluster)?;
     }
-    Ok(changed.or(finish_removals(cx, locked, cluster).await?))
+    Ok(changed.or(finish_removals(engine, locked, cluster).await?))
 }
 
 /// Makes some nodes run and leaves the others alone.
 pub async fn start_nodes(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
     nodes: &[NodeName],
     wait: &Wait,
 ) -> Result<Changed, OpError> {
-    let changed = cx.engine().start_nodes(cluster, nodes, wait).await?;
+    let changed = engine.start_nodes(locked, cluster, nodes, wait).await?;
     cluster.allocations.adding.retain(|node| !nodes.contains(node));
     locked.save(cluster)?;
     Ok(changed)
@@ -40,14 +40,14 @@ pub async fn start_nodes(
 
 /// Finishes the removal of nodes that were deleted before. The cluster runs also where that fails.
 pub async fn finish_removals(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
 ) -> Result<Changed, OpError> {
-    match cx.engine().finish_removals(locked, cluster).await {
+    match engine.finish_removals(locked, cluster).await {
         Err(error) if error.code().name != INTERRUPTED => {
             let text = format!("cannot finish deleting nodes: {error}; the next `flotilla start` retries");
-            cx.warn(about(cluster.name(), &text));
+            engine.warn(about(cluster.name(), &text));
             Ok(Changed::No)
         }
         finished => Ok(finished?),

@@ -4,10 +4,11 @@ mod control_plane;
 mod error;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use flotilla_core::{Changed, Cluster, Drain};
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::{Resize, Wait};
+use flotilla_engine::converge::{Engine, Resize, Wait};
 use flotilla_engine::store::Locked;
 use flotilla_spec::change::{self, Change};
 use flotilla_spec::{ClusterFile, ClusterSpec, NodeName, NodeSpec, WantedPower};
@@ -66,8 +67,12 @@ impl Plan {
         let is_new = |node: &&NodeSpec| !cluster.spec.nodes.iter().any(|known| known.name == node.name);
         let new = self.wanted.nodes.iter().filter(is_new);
         let mut problems = admission::bundle_problems(cx, &self.wanted, new)?;
-        let mut wanted = Cluster { spec: self.wanted.clone(), ..cluster.clone() };
+        let mut wanted = Cluster::new(self.wanted.clone(), cluster.allocations.clone());
         problems.extend(wanted.allocate().err());
+        // Of new nodes the check of the spec has told. One that runs already would not boot again.
+        let restarting = |node: &&NodeSpec| self.changes.iter().any(|it| it.restarts() == Some(&node.name));
+        let restarting = self.wanted.nodes.iter().filter(restarting);
+        problems.extend(restarting.flat_map(NodeSpec::conflicting_mounts));
         problems.extend(admission::host_problems(cx, &wanted).await?);
         admission::refuse(problems, self.file.as_ref())
     }
@@ -91,6 +96,7 @@ pub struct Prepared<'a> {
     pub(crate) locked: Locked,
     pub(crate) cluster: Cluster,
     pub(crate) drain: Drain,
+    pub(crate) wait_limit: Duration,
     /// One node changes: no other is started or stopped.
     pub(crate) only: Option<NodeName>,
 }
@@ -99,8 +105,9 @@ impl Prepared<'_> {
     /// Does it in an order in which pods that must move have somewhere to go, and in which the same command goes on from
     /// wherever this one was killed. All that can be settled without a machine is settled before the first one is touched.
     pub async fn run(self) -> Result<Changed, OpError> {
-        let Self { plan, cx, locked, mut cluster, drain, only } = self;
-        run(&cx, &locked, &mut cluster, &plan, drain, only.as_ref()).await
+        let Self { plan, cx, locked, mut cluster, drain, wait_limit, only } = self;
+        let wait = if only.is_some() { Wait::for_nodes(wait_limit) } else { Wait::for_cluster(wait_limit) };
+        run(&cx, &locked, &mut cluster, &plan, drain, &wait, only.as_ref()).await
     }
 }
 
@@ -110,17 +117,18 @@ async fn run(
     cluster: &mut Cluster,
     plan: &Plan,
     drain: Drain,
+    wait: &Wait,
     only: Option<&NodeName>,
 ) -> Result<Changed, OpError> {
-    let (engine, wait) = (cx.engine(), Wait::for_pods());
+    let engine = &cx.engine(cluster.name());
     // Once more: while a user thought, a node may have died.
-    check(cx, cluster, plan, drain.force).await?;
+    check(engine, cluster, plan, drain.force).await?;
     let mut next = merged(cluster, plan)?;
     next.allocations.bundles = bundles::of_new_nodes(cx, &next.spec, &next.allocations.bundles)?;
     if only.is_none() {
         engine.finish_stop(cluster).await?;
     }
-    let _held = admission::save(cx, locked, &mut next).await?;
+    let _held = admission::save(cx, engine, locked, &mut next).await?;
     *cluster = next;
     let gone: Vec<_> = plan.changes.iter().filter_map(removed).cloned().collect();
     let resized: BTreeSet<_> = plan.changes.iter().filter_map(Change::restarts).cloned().collect();
@@ -128,23 +136,23 @@ async fn run(
         cluster.nodes().map(|node| node.spec.name).filter(|name| resized.contains(name)).collect();
     let (wanted, force) = (&plan.wanted, drain.force);
     let how = Resize { nodes: &resized, wanted, going: &gone, force, alone: only.is_some() };
-    let mut changed = engine.resize(locked, cluster, how, &wait).await?;
+    let mut changed = engine.resize(locked, cluster, how, wait).await?;
     if let Some(node) = only {
         // Also where it is off: a command that was killed may have left it so in the middle of its restart. One that was
         // stopped gets what is new when it is started.
         let is_to_run = |known: &NodeSpec| known.name == *node && known.power == WantedPower::Running;
         if cluster.spec.nodes.iter().any(is_to_run) && engine.control_plane_is_on(cluster).await? {
             let node = std::slice::from_ref(node);
-            changed = changed.or(bring_up::start_nodes(cx, locked, cluster, node, &wait).await?);
+            changed = changed.or(bring_up::start_nodes(engine, locked, cluster, node, wait).await?);
         }
     } else if plan.runs() {
-        changed = changed.or(engine.start_staying(cluster, &gone, &wait).await?);
+        changed = changed.or(engine.start_staying(locked, cluster, &gone, wait).await?);
         cluster.allocations.adding.clear();
     }
     if plan.changes.iter().any(Change::updates_labels)
         || cluster.spec.taint_control_planes != plan.wanted.taint_control_planes
     {
-        changed = changed.or(update_labels(cx, locked, cluster, &plan.wanted).await?);
+        changed = changed.or(update_labels(engine, locked, cluster, &plan.wanted).await?);
     }
     if plan.changes.iter().any(Change::forwards) {
         changed = changed.or(cx.fleet.ensure_routes(cluster).await.map_err(EngineError::from)?);
@@ -152,7 +160,7 @@ async fn run(
     if only.is_some() {
         return Ok(changed);
     }
-    control_plane::check_again(cx, cluster, plan, drain.force).await?;
+    control_plane::check_again(engine, cluster, plan, drain.force).await?;
     if !gone.is_empty() {
         engine.delete_nodes(locked, cluster, &gone, drain).await?;
         changed = Changed::Yes;
@@ -160,7 +168,7 @@ async fn run(
     if !plan.runs() {
         return Ok(changed.or(engine.stop(cluster, false).await?));
     }
-    changed = changed.or(bring_up::finish_removals(cx, locked, cluster).await?);
+    changed = changed.or(bring_up::finish_removals(engine, locked, cluster).await?);
     let off = cluster.spec.nodes.iter().filter(|node| node.power == WantedPower::Stopped);
     let off: Vec<_> = off.map(|node| node.name.clone()).collect();
     cluster.spec.hand_over_primary(&off);
@@ -170,7 +178,7 @@ async fn run(
 
 /// Refuses what cannot be done to that cluster as it is now. Changes nothing.
 pub(crate) async fn check(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     plan: &Plan,
     force: bool,
@@ -178,13 +186,13 @@ pub(crate) async fn check(
     if !plan.runs() && plan.changes.iter().any(Change::updates_labels) {
         return Err(FileError::Asleep { cluster: cluster.name().clone() }.into());
     }
-    control_plane::check(cx, &merged(cluster, plan)?, plan, force).await
+    control_plane::check(engine, &merged(cluster, plan)?, plan, force).await
 }
 
 /// Gives nodes their new labels and taints: in the cluster first, so that a killed command still finds them to be
 /// changed.
 async fn update_labels(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
     wanted: &ClusterSpec,
@@ -197,7 +205,7 @@ async fn update_labels(
         }
     }
     cluster.spec.taint_control_planes = wanted.taint_control_planes;
-    let changed = cx.engine().update_labels(cluster, &before).await?;
+    let changed = engine.update_labels(cluster, &before).await?;
     locked.save(cluster)?;
     Ok(changed)
 }
@@ -224,8 +232,10 @@ fn merged(cluster: &Cluster, plan: &Plan) -> Result<Cluster, OpError> {
                     next.mounts.clone_from(&known.mounts);
                 }
                 *known = next;
-                // A file that has a node wants to keep it.
-                cluster.allocations.leaving.remove(&node.name);
+                // A file that has a node wants to keep it. `node update` says nothing about other nodes.
+                if plan.file.is_some() {
+                    cluster.allocations.leaving.remove(&node.name);
+                }
             }
             None => cluster.spec.nodes.push(node.clone()),
         }

@@ -3,7 +3,7 @@
 use flotilla_core::{Bootstrapper, Bundles, Cancel, Event, Kubeconfig, Reporter};
 use flotilla_engine::converge::{Engine, Lanes};
 use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
-use flotilla_engine::{EngineError, Fleet};
+use flotilla_engine::{EngineError, Fleet, View};
 use flotilla_spec::{ClusterName, HostSize};
 
 use crate::OpError;
@@ -33,7 +33,9 @@ impl std::fmt::Debug for Context<'_> {
 }
 
 impl<'a> Context<'a> {
-    pub fn engine(&self) -> Engine<'a> {
+    /// What changes and observes one cluster. Its machines are listed once, when they are first needed: take it under the
+    /// cluster's lock, and another one after a user was asked.
+    pub fn engine(&self, cluster: &ClusterName) -> Engine<'a> {
         Engine {
             fleet: self.fleet,
             bootstrapper: self.bootstrapper,
@@ -42,6 +44,7 @@ impl<'a> Context<'a> {
             reporter: self.reporter,
             cancel: self.cancel,
             lanes: Lanes::of_cores(self.host.cpus),
+            view: View::of(cluster),
         }
     }
 

@@ -3,6 +3,8 @@
 mod end;
 mod host;
 mod node_path;
+mod tree;
+mod whole;
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -43,8 +45,9 @@ pub struct Copied {
 
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Copied, OpError> {
     let cluster = lookup::cluster(cx, &request.cluster).await?;
-    let target = End::open(cx, &cluster, &request.target).await?;
-    let source = End::open(cx, &cluster, &request.source).await?;
+    let engine = cx.engine(cluster.name());
+    let target = End::open(&engine, &cluster, &request.target).await?;
+    let source = End::open(&engine, &cluster, &request.source).await?;
     let kind = source.look().await?;
     let target = target.inside_if_folder(source.name().as_deref()).await?;
     let copy = Copy { cx, cluster: &cluster };
@@ -67,7 +70,7 @@ pub async fn read_out(
     to: Writer,
 ) -> Result<(), OpError> {
     let cluster = lookup::cluster(cx, cluster).await?;
-    let source = End::open(cx, &cluster, source).await?;
+    let source = End::open(&cx.engine(cluster.name()), &cluster, source).await?;
     let End::Node(node) = &source else {
         return Err(source.failed("copy", io::Error::other("it is not in a node")).into());
     };
@@ -97,7 +100,7 @@ pub async fn spool(
     target: &Place,
 ) -> Result<Spooled, OpError> {
     let cluster = lookup::cluster(cx, cluster).await?;
-    let target = End::open(cx, &cluster, target).await?;
+    let target = End::open(&cx.engine(cluster.name()), &cluster, target).await?;
     if let Some(Kind::Folder { .. }) = target.find().await? {
         return Err(target.failed("write", io::Error::other("it is a directory: name a file in it")).into());
     }
@@ -132,6 +135,7 @@ impl Copy<'_> {
         for other in entries.iter().filter(is_other) {
             self.cx.warn(format!("skipped {}: it is a device, pipe or socket", source.join(&other.path)));
         }
+        let (source, target) = (source.join("").held()?, target.join("").held()?);
         target.make_folders(&entries).await?;
         let mut files = 0;
         for entry in &entries {
@@ -148,16 +152,23 @@ impl Copy<'_> {
         if self.cx.cancel.is_cancelled() {
             return Err(EngineError::Interrupted.into());
         }
-        match (source, target) {
-            (End::Host(source), _) => {
-                let file = File::open(source).map_err(|error| host::failed("read", source, error))?;
-                target.fill(file, mode).await?;
+        let node = match source {
+            End::Host(path) => {
+                let file = File::open(path).map_err(|error| host::failed("read", path, error))?;
+                return Ok(target.fill(file, mode).await?);
             }
-            (End::Node(node), End::Host(path)) => {
+            End::Below(tree, path) => return Ok(target.fill(tree.read(path)?, mode).await?),
+            End::Node(node) => node,
+        };
+        match target {
+            End::Host(path) => {
                 host::filled(path, mode, async |file| node.read_into(Box::new(file)).await).await?;
             }
+            End::Below(tree, path) => {
+                tree.filled(path, mode, async |file| node.read_into(Box::new(file)).await).await?;
+            }
             // Through the host, so that a copy that breaks off leaves nothing half done.
-            (End::Node(node), End::Node(_)) => {
+            End::Node(_) => {
                 let mut between = unnamed_file(self.cx, self.cluster)?;
                 let directory = self.cx.store.folder(self.cluster.name());
                 let written =

@@ -31,7 +31,7 @@ pub async fn all(cx: &Context<'_>) -> Result<Vec<ClusterName>, OpError> {
 /// Does not read the cluster's state, which may be damaged or gone: the name is enough.
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Deleted, OpError> {
     cx.require_root().await?;
-    let _locked = cx.lock(&request.cluster, "flotilla delete", request.busy)?;
-    let changed = cx.engine().delete(&request.cluster).await?;
+    let locked = cx.lock(&request.cluster, "flotilla delete", request.busy)?;
+    let changed = cx.engine(&request.cluster).delete(&locked).await?;
     Ok(Deleted { cluster: request.cluster.clone(), changed })
 }

@@ -9,8 +9,9 @@ pub mod status;
 
 use std::sync::Arc;
 
-use flotilla_core::{Cluster, Machine, Membership, Node, Power};
+use flotilla_core::{Cluster, Machine, Node, Power};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_spec::Role;
 
 use crate::Context;
@@ -29,16 +30,16 @@ pub(crate) struct ControlPlane {
 
 /// The control planes that are on, the primary one first.
 pub(crate) async fn control_planes(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
 ) -> Result<Vec<ControlPlane>, EngineError> {
-    let mut machines = cx.engine().machines(cluster.name()).await?;
+    let mut machines = engine.machines(cluster).await?;
     machines.retain(|_, machine| machine.state().power == Power::On);
     let mut found = Vec::new();
     for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
         if let Some(machine) = machines.remove(&node.spec.name) {
             // One that founded the cluster and was killed before it was finished has data and keys, too.
-            let joined = cx.bootstrapper.membership(machine.as_ref()).await? != Membership::None;
+            let joined = machine.record().await?.membership.holds_data();
             found.push(ControlPlane { node, machine, joined });
         }
     }
@@ -47,7 +48,7 @@ pub(crate) async fn control_planes(
 
 /// Those of them that are members, of which there must be one.
 async fn members_that_are_on(cx: &Context<'_>, cluster: &Cluster) -> Result<Vec<ControlPlane>, EngineError> {
-    let mut found = control_planes(cx, cluster).await?;
+    let mut found = control_planes(&cx.engine(cluster.name()), cluster).await?;
     found.retain(|control_plane| control_plane.joined);
     if found.is_empty() {
         return Err(EngineError::Stopped(cluster.name().clone()));

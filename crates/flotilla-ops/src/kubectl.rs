@@ -25,7 +25,7 @@ pub struct Kubectl {
 /// Refuses if no control plane is on. Else kubectl would say that there is no route to the host, which does not help.
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Kubectl, OpError> {
     let cluster = lookup::cluster(cx, &request.cluster).await?;
-    if !cx.engine().control_plane_is_on(&cluster).await? {
+    if !cx.engine(cluster.name()).control_plane_is_on(&cluster).await? {
         return Err(EngineError::Stopped(cluster.name().clone()).into());
     }
     let program = cx.bundles.kubectl(&cluster.allocations.bundle);

@@ -9,6 +9,7 @@ pub mod admission;
 pub mod apply;
 pub mod bring_up;
 pub mod bundles;
+pub mod certificates;
 pub mod change;
 pub mod context;
 pub mod cp;

@@ -1,5 +1,7 @@
 //! `flotilla node list`: from the state and the machines alone, so that it answers also while the API does not.
 
+use std::collections::BTreeMap;
+
 use flotilla_core::{Cluster, Machine, Node, Power};
 use flotilla_spec::{ClusterName, NodeSpec};
 use serde::{Deserialize, Serialize};
@@ -21,8 +23,8 @@ pub struct ListedNode {
     pub cpus: u32,
     /// In bytes; all of the host's where it has no limit.
     pub memory: u64,
-    /// The process of the host that the node ends with.
-    pub pid: Option<u32>,
+    /// What its driver tells of its machine: see [`Machine::details`].
+    pub details: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +38,7 @@ pub enum Status {
 
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Vec<ListedNode>, OpError> {
     let cluster = lookup::cluster(cx, &request.cluster).await?;
-    let machines = cx.engine().machines(cluster.name()).await?;
+    let machines = cx.engine(cluster.name()).machines(&cluster).await?;
     let mut nodes = Vec::new();
     for node in cluster.nodes() {
         let machine = machines.get(&node.spec.name).map(AsRef::as_ref);
@@ -45,7 +47,7 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Vec<ListedNode>,
             version: version(cx, &cluster, &node.spec),
             cpus: node.spec.cpus.count_on(&cx.host).unwrap_or(cx.host.cpus),
             memory: node.spec.memory.bytes_on(&cx.host).unwrap_or(cx.host.memory),
-            pid: machine.and_then(Machine::pid),
+            details: machine.map(Machine::details).unwrap_or_default(),
             node,
         });
     }

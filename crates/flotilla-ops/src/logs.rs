@@ -1,13 +1,11 @@
 //! `flotilla logs`: the logs of a node's services and of the containers in kube-system.
 
-use std::sync::Arc;
-
-use flotilla_core::{LogFile, Machine, Power};
+use flotilla_core::{Cmd, LogFile, Power, Session};
 use flotilla_engine::EngineError;
 use flotilla_spec::{ClusterName, NodeName};
 use serde::{Deserialize, Serialize};
 
-use crate::ssh::Program;
+use crate::ssh::{self, Streams};
 use crate::{Context, OpError, lookup};
 
 /// PID 1's own logs and those of the containers in kube-system.
@@ -21,12 +19,13 @@ pub struct Request {
     /// How many lines of each log.
     pub lines: u32,
     pub follow: bool,
+    pub streams: Streams,
 }
 
 #[derive(Debug)]
 pub enum Logs {
     /// A program in the node shows them, and goes on if it was asked to follow.
-    Running(Program),
+    Running(Session),
     /// What a node that is off has left.
     Off(OfflineLogs),
 }
@@ -43,8 +42,8 @@ pub struct OfflineLogs {
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Logs, OpError> {
     let cluster = lookup::cluster(cx, &request.cluster).await?;
     let node = lookup::node(&cluster, request.node.as_deref())?.spec.name;
-    let engine = cx.engine();
-    let mut machines = engine.machines(cluster.name()).await?;
+    let engine = cx.engine(cluster.name());
+    let mut machines = engine.machines(&cluster).await?;
     let cluster_runs = machines.values().any(|machine| machine.state().power == Power::On);
     let off = machines.remove(&node).filter(|it| it.state().power == Power::Off && !request.follow);
     let lines = usize::try_from(request.lines).unwrap_or(usize::MAX);
@@ -52,11 +51,11 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Logs, OpError> {
     if let Some(files) = left.flatten() {
         return Ok(Logs::Off(OfflineLogs { node, cluster_runs, files }));
     }
-    let machine = engine.machine(cluster.name(), &node).await?;
-    Ok(Logs::Running(program(machine, request)))
+    let machine = engine.machine(&cluster, &node).await?;
+    Ok(Logs::Running(ssh::open(machine.as_ref(), program(request), request.streams).await?))
 }
 
-fn program(machine: Arc<dyn Machine>, request: &Request) -> Program {
+fn program(request: &Request) -> Cmd {
     let follow = if request.follow { "-F" } else { "" };
     // The pattern of a log that does not exist stands for itself.
     let line = format!(
@@ -64,7 +63,7 @@ fn program(machine: Arc<dyn Machine>, request: &Request) -> Program {
          exec tail -v -n {} {follow} \"$@\"",
         request.lines
     );
-    Program { machine, argv: vec!["bash".into(), "-c".into(), line] }
+    Cmd::new(["bash", "-c", &line])
 }
 
 fn unreadable(node: &NodeName) -> impl FnOnce(std::io::Error) -> EngineError {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flotilla_core::{Cluster, Machine, Power};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::{ClusterName, NodeName};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub enum Change {
 #[serde(rename_all = "camelCase")]
 pub struct Paused {
     pub cluster: ClusterName,
+    /// If it was one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
     /// How many were frozen or thawed.
     pub containers: usize,
 }
@@ -58,9 +62,11 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Paused, OpError>
     let locked = cx.lock(&request.cluster, what, request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;
     let namespaces = request.namespaces.as_deref();
-    let machines = match find(&cluster)? {
-        Some(node) => vec![machine_of(cx, &cluster, &node, request).await?],
-        None => running(cx, &cluster).await?,
+    let engine = cx.engine(&request.cluster);
+    let node = find(&cluster)?;
+    let machines = match &node {
+        Some(node) => vec![machine_of(&engine, &cluster, node, request).await?],
+        None => running(&engine, &cluster).await?,
     };
     let mut containers = 0;
     for machine in machines {
@@ -70,23 +76,22 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Paused, OpError>
         };
         containers += done.map_err(EngineError::from)?;
     }
-    Ok(Paused { cluster: request.cluster.clone(), containers })
+    Ok(Paused { cluster: request.cluster.clone(), node, containers })
 }
 
 /// The machine of one node, if it may be paused.
 async fn machine_of(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     node: &NodeName,
     request: &Request,
 ) -> Result<Arc<dyn Machine>, OpError> {
-    let engine = cx.engine();
-    let machine = engine.machine(cluster.name(), node).await?;
+    let machine = engine.machine(cluster, node).await?;
     let namespaces = request.namespaces.as_deref();
     let freezes_etcd = namespaces.is_none_or(|names| names.iter().any(|name| name == SYSTEM));
     if request.change == (Change::Pause { force: false })
         && freezes_etcd
-        && !cx.bootstrapper.is_paused(machine.as_ref()).await
+        && !engine.bootstrapper.is_paused(machine.as_ref()).await
     {
         engine.can_pause(cluster, node).await?;
     }
@@ -94,10 +99,10 @@ async fn machine_of(
 }
 
 /// The machines that run; that of a control plane must.
-async fn running(cx: &Context<'_>, cluster: &Cluster) -> Result<Vec<Arc<dyn Machine>>, OpError> {
-    if !cx.engine().control_plane_is_on(cluster).await? {
+async fn running(engine: &Engine<'_>, cluster: &Cluster) -> Result<Vec<Arc<dyn Machine>>, OpError> {
+    if !engine.control_plane_is_on(cluster).await? {
         return Err(EngineError::Stopped(cluster.name().clone()).into());
     }
-    let machines = cx.engine().machines(cluster.name()).await?.into_values();
+    let machines = engine.machines(cluster).await?.into_values();
     Ok(machines.filter(|machine| machine.state().power == Power::On).collect())
 }

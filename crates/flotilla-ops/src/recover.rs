@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use flotilla_core::{Changed, Cluster, Snapshot, SnapshotFile, Source};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_engine::quorum::Quorum;
 use flotilla_engine::store::{Locked, WhenBusy};
 use flotilla_spec::{ClusterName, NodeName, NodeSpec, WantedPower};
@@ -63,7 +64,7 @@ pub async fn prepare(cx: &Context<'_>, request: Request) -> Result<Prepared, OpE
     let locked = cx.lock(&request.cluster, "flotilla recover", request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;
     if let (Some(path), Some(file)) = (&request.from, &file) {
-        source::require_own(cx, &cluster, (path, file), request.force).await?;
+        source::require_own(&cx.engine(&request.cluster), &cluster, (path, file), request.force).await?;
     }
     Ok(Prepared { locked, cluster, file, request })
 }
@@ -77,7 +78,8 @@ impl Prepared {
     /// their data.
     pub async fn run(self, cx: &Context<'_>) -> Result<Recovered, OpError> {
         let Self { locked, mut cluster, file, request } = self;
-        let there = recovery::power_on(cx, &cluster).await?;
+        let engine = cx.engine(&request.cluster);
+        let there = recovery::power_on(&engine, &cluster).await?;
         let joined: Vec<_> = there.iter().filter(|control_plane| control_plane.joined).cloned().collect();
         if joined.is_empty() {
             return Err(EtcdError::NoSurvivor { cluster: request.cluster }.into());
@@ -85,23 +87,26 @@ impl Prepared {
         let mut survivors = Survivors::ask(cx, &cluster, joined).await;
         if !request.force && !survivors.have_quorum() {
             // At once: it is a start that they have to be waited for with.
-            refuse_majority_with_data(cx, &cluster, &survivors).await?;
+            refuse_majority_with_data(&engine, &cluster, &survivors).await?;
         }
         survivors.wait(cx, &cluster).await?;
-        let (keys, copies) = match seen(cx, &cluster, &survivors, file.is_some()).await?.course() {
+        let (keys, copies) = match seen(&engine, &cluster, &survivors, file.is_some()).await?.course() {
             Course::Refuse(quorum) => {
-                return Err(EtcdError::HasMajority { cluster: request.cluster, quorum }.into());
+                return Err(EtcdError::HasQuorum { cluster: request.cluster, quorum }.into());
             }
-            Course::Nothing => (None, recovery::copies(cx, &there).await),
-            Course::Finish => (None, recovery::finish(cx, &cluster, survivors.best(), &there).await?),
+            Course::Nothing => (None, recovery::copies(&engine, &there).await),
+            Course::Finish => {
+                (None, recovery::finish(&engine, &locked, &cluster, survivors.best(), &there).await?)
+            }
             Course::Recover => {
                 if !request.force {
-                    refuse_majority_with_data(cx, &cluster, &survivors).await?;
+                    refuse_majority_with_data(&engine, &cluster, &survivors).await?;
                 }
                 survivors.examine_silent(cx).await;
                 let source = file.map_or(Source::Own, Source::File);
                 let survivor = survivors.best();
-                let recovered = recovery::recover(cx, &locked, &mut cluster, survivor, &there, source).await;
+                let recovered =
+                    recovery::recover(&engine, &locked, &mut cluster, survivor, &there, source).await;
                 let (snapshot, copies) = recovered?;
                 if request.from.is_some() {
                     warn_of_newer_data(cx, &survivors, &snapshot, &copies);
@@ -121,7 +126,7 @@ impl Prepared {
 }
 
 async fn seen(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     survivors: &Survivors,
     from_file: bool,
@@ -131,7 +136,7 @@ async fn seen(
     let is_missed = |node: &NodeSpec| node.power == WantedPower::Running && node.name != *name;
     Ok(Seen {
         quorum: survivors.view.as_ref().map(Members::quorum),
-        progress: recovery::progress(cx, cluster, survivor).await?,
+        progress: recovery::progress(engine, cluster, survivor).await?,
         from_file,
         others_are_missed: cluster.spec.control_planes().any(is_missed),
     })
@@ -140,12 +145,14 @@ async fn seen(
 /// Members that are only slow or stopped come back with what they have: then nothing is to be recovered. A recovery that has
 /// begun goes on: the others have set their data aside for it.
 async fn refuse_majority_with_data(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     survivors: &Survivors,
 ) -> Result<(), OpError> {
-    let disks = Disks::look(cx, cluster, survivors.view.as_ref()).await?;
-    if !disks.are_majority() || recovery::progress(cx, cluster, survivors.best()).await? == Progress::Begun {
+    let disks = Disks::look(engine, cluster, survivors.view.as_ref()).await?;
+    if !disks.are_majority()
+        || recovery::progress(engine, cluster, survivors.best()).await? == Progress::Begun
+    {
         return Ok(());
     }
     let Disks { with_data, total } = disks;

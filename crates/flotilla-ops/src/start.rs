@@ -1,5 +1,6 @@
 //! `flotilla start`: creates a cluster, or turns on and repairs one that exists.
 
+mod copied;
 mod new;
 mod typed;
 mod wanted;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use flotilla_core::{Changed, Cluster, Finding, Power, Severity};
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::Wait;
+use flotilla_engine::converge::{Engine, Wait};
 use flotilla_engine::plan::{self, Observed};
 use flotilla_engine::store::{Locked, Peeked, WhenBusy};
 use flotilla_spec::{ClusterName, ClusterSpec, KubernetesVersion, NodeName, NodeSpec, WantedPower};
@@ -16,12 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::admission::{self, ranges};
 use crate::change::FileError;
-use crate::file::{self, FileText};
+use crate::file::FileText;
 use crate::{Context, OpError, bring_up, bundles};
 
 pub(crate) use new::check as check_new;
 pub use typed::{GivenNetwork, Sizes, Typed};
 
+use copied::Copied;
 use wanted::Asked;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,17 +83,18 @@ pub struct Prepared<'a> {
     asked: Asked<'a>,
     known: Option<Peeked>,
     spec: ClusterSpec,
-    /// The pod network that a file has, of a new cluster.
-    manifest: Option<String>,
+    /// Of a new cluster.
+    copied: Copied,
 }
 
 /// What a start would do, for `--dry-run`.
 pub async fn plan(cx: &Context<'_>, request: &Request) -> Result<Steps, OpError> {
-    let Prepared { known, spec, .. } = check(cx, request, Report::Nothing).await?;
+    let engine = cx.engine(&request.cluster);
+    let Prepared { known, spec, .. } = check(cx, &engine, request, Report::Nothing).await?;
     let kubernetes_version = spec.kubernetes_version.clone();
     let conditions = &request.wait.conditions;
     let plan = match known {
-        Some(known) => cx.engine().plan_start(&Cluster { spec, ..known.cluster }, conditions).await?,
+        Some(known) => engine.plan_start(&Cluster::new(spec, known.cluster.allocations), conditions).await?,
         None => {
             plan::start(&new::allocated(cx, spec, String::new()).await?, &Observed::nothing(), conditions)
         }
@@ -102,7 +105,7 @@ pub async fn plan(cx: &Context<'_>, request: &Request) -> Result<Steps, OpError>
 
 /// Checks everything that was asked for before anything is looked at, and that before anything is changed.
 pub async fn prepare<'a>(cx: &Context<'a>, request: &'a Request) -> Result<Prepared<'a>, OpError> {
-    check(cx, request, Report::Warnings).await
+    check(cx, &cx.engine(&request.cluster), request, Report::Warnings).await
 }
 
 /// Whether warnings about the host are of interest.
@@ -112,7 +115,12 @@ enum Report {
     Nothing,
 }
 
-async fn check<'a>(cx: &Context<'a>, request: &'a Request, report: Report) -> Result<Prepared<'a>, OpError> {
+async fn check<'a>(
+    cx: &Context<'a>,
+    engine: &Engine<'_>,
+    request: &'a Request,
+    report: Report,
+) -> Result<Prepared<'a>, OpError> {
     let name = &request.cluster;
     let asked = Asked::of(cx, &request.wanted)?;
     let known = cx.store.peek(name);
@@ -124,18 +132,23 @@ async fn check<'a>(cx: &Context<'a>, request: &'a Request, report: Report) -> Re
     admission::refuse(problems, asked.file())?;
     cx.require_root().await?;
     let known = known?;
-    // Only a new cluster gets a pod network.
-    let manifest = asked.spec().network.cni.manifest().filter(|_| known.is_none());
-    let manifest = manifest.map(|path| file::read_file(&asked.directory().join(path))).transpose()?;
+    let copied = if known.is_none() {
+        Copied::read(cx, asked.spec(), asked.directory(), asked.file())?
+    } else {
+        Copied::default()
+    };
     let spec = if let Some(known) = &known {
-        let spec = asked.merged_into(cx, &known.cluster).await?;
-        if asked.sizes_given() {
-            report_sizes(cx, &known.cluster.spec, &spec);
+        let spec = asked.merged_into(cx, engine, &known.cluster).await?;
+        if let Some(sizes) = asked.sizes() {
+            report_sizes(cx, sizes, &known.cluster.spec, &spec);
         }
         spec
     } else {
         let mut spec = asked.spec().clone();
         spec.hand_over_primary(&[]);
+        if asked.leaves_services_open() {
+            ranges::choose_services(cx, &mut spec).await?;
+        }
         spec
     };
     if spec.primary().power == WantedPower::Stopped {
@@ -144,10 +157,10 @@ async fn check<'a>(cx: &Context<'a>, request: &'a Request, report: Report) -> Re
     let warns = known.is_none() && report == Report::Warnings;
     check_host(cx, &spec.kubernetes_version, request.force, warns).await?;
     match &known {
-        Some(known) => ranges::check(cx, &known.cluster, request.force).await?,
+        Some(known) => ranges::check(engine, &known.cluster, request.force).await?,
         None => check_new(cx, &spec, asked.file()).await?,
     }
-    Ok(Prepared { cx: *cx, request, asked, known, spec, manifest })
+    Ok(Prepared { cx: *cx, request, asked, known, spec, copied })
 }
 
 impl Prepared<'_> {
@@ -158,28 +171,29 @@ impl Prepared<'_> {
     }
 
     pub async fn run(self) -> Result<Started, OpError> {
-        let Self { cx, request, asked, known, spec, manifest } = self;
+        let Self { cx, request, asked, known, spec, copied } = self;
         let name = &request.cluster;
         admission::warn(&cx, &spec);
         let bundles = bundles::ensure(&cx, &spec, known.is_none())?;
         let locked = cx.lock(name, "flotilla start", request.busy)?;
-        // Another command may have changed it while we waited.
+        // Another command may have changed it while we waited, and its machines.
+        let engine = cx.engine(name);
         let (mut cluster, sizes_pending) = if let Some(known) = locked.refresh(known)? {
-            update(&cx, &locked, &asked, known).await?
+            update(&cx, &engine, &locked, &asked, known).await?
         } else {
-            let made = new::create(&cx, &locked, spec, &bundles, manifest, asked.file()).await;
+            let made = new::create(&cx, &locked, spec, &bundles, copied, asked.file()).await;
             if made.is_err() {
                 // Else the lock would be all there is of it.
-                cx.store.remove(name)?;
+                locked.remove()?;
             }
             (made?, Vec::new())
         };
-        let changed = bring_up::start(&cx, &locked, &mut cluster, &request.wait).await?;
+        let changed = bring_up::start(&engine, &locked, &mut cluster, &request.wait).await?;
         Ok(Started {
             cluster: name.clone(),
             changed,
             kubernetes_version: cluster.spec.kubernetes_version.clone(),
-            server: cluster.api_url(),
+            server: cx.fleet.api_url(&cluster).await,
             ip: cluster.primary().map(|node| node.address.to_string()).unwrap_or_default(),
             sizes_pending,
         })
@@ -189,14 +203,16 @@ impl Prepared<'_> {
 /// Saves what was asked for over a cluster that exists. Gives the nodes whose new size has to wait as well.
 async fn update(
     cx: &Context<'_>,
+    engine: &Engine<'_>,
     locked: &Locked,
     asked: &Asked<'_>,
     known: Cluster,
 ) -> Result<(Cluster, Vec<NodeName>), OpError> {
-    cx.engine().finish_stop(&known).await?;
-    let spec = asked.merged_into(cx, &known).await?;
-    let pending = sizes_that_wait(cx, &known.spec, &spec).await?;
-    let mut cluster = Cluster { spec, ..known };
+    engine.finish_stop(&known).await?;
+    let spec = asked.merged_into(cx, engine, &known).await?;
+    let before = known.spec;
+    let mut cluster = Cluster::new(spec, known.allocations);
+    let pending = sizes_that_wait(engine, &before, &cluster).await?;
     if asked.file().is_some() {
         // A node whose removal was killed stays if the file has it.
         let is_listed = |name: &NodeName| asked.spec().nodes.iter().any(|node| node.name == *name);
@@ -230,10 +246,17 @@ async fn check_host(
     Ok(())
 }
 
-/// Which nodes get the size that was typed: those that have their own keep it.
-fn report_sizes(cx: &Context<'_>, before: &ClusterSpec, after: &ClusterSpec) {
+/// Which nodes get the size that was typed: those that have their own keep it. Nothing if all have it, as when the command
+/// is repeated.
+fn report_sizes(cx: &Context<'_>, asked: Sizes, before: &ClusterSpec, after: &ClusterSpec) {
+    let has_own = |node: &NodeSpec| {
+        asked.cpus.is_some_and(|cpus| cpus != node.cpus)
+            || asked.memory.is_some_and(|memory| memory != node.memory)
+            || asked.disk.is_some_and(|disk| Some(disk) != node.disk)
+    };
     let changed: Vec<_> = resized(before, after).map(ToString::to_string).collect();
     let text = match changed.as_slice() {
+        [] if !after.nodes.iter().any(has_own) => return,
         [] => "no node changes its size: use `flotilla node update` for nodes with their own size".to_owned(),
         names if names.len() == after.nodes.len() => return,
         [name] => format!("{name} changes its size; the other nodes have their own"),
@@ -244,13 +267,13 @@ fn report_sizes(cx: &Context<'_>, before: &ClusterSpec, after: &ClusterSpec) {
 
 /// The nodes that run with the size that they had: they get their new one when they boot.
 async fn sizes_that_wait(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     before: &ClusterSpec,
-    after: &ClusterSpec,
+    after: &Cluster,
 ) -> Result<Vec<NodeName>, OpError> {
-    let machines = cx.engine().machines(&after.name).await?;
+    let machines = engine.machines(after).await?;
     let is_on = |name: &&NodeName| machines.get(*name).is_some_and(|it| it.state().power == Power::On);
-    Ok(resized(before, after).filter(is_on).cloned().collect())
+    Ok(resized(before, &after.spec).filter(is_on).cloned().collect())
 }
 
 fn resized<'a>(before: &'a ClusterSpec, after: &'a ClusterSpec) -> impl Iterator<Item = &'a NodeName> {

@@ -1,11 +1,13 @@
 //! `flotilla status`: what runs of a cluster. Reads, never waits for a lock, changes nothing.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use flotilla_core::explain::one_line;
 use flotilla_core::{ApiAccess, Certificates, Cluster, KubernetesState, Machine, Node, NodeHealth, Power};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_spec::{ClusterName, Role, WantedPower};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,8 @@ pub struct Request {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
     pub cluster: Cluster,
+    /// The URL of its API, as it is reached from here.
+    pub server: String,
     /// None where the file system does not tell.
     pub created: Option<SystemTime>,
     /// Those that were asked for.
@@ -47,8 +51,8 @@ pub struct NodeStatus {
     pub control_plane: Option<ControlPlaneStatus>,
     /// None if they cannot be read.
     pub certificates: Option<Certificates>,
-    /// The process of the host that the node ends with.
-    pub pid: Option<u32>,
+    /// What its driver tells of its machine: see [`Machine::details`].
+    pub details: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +89,12 @@ impl NodeStatus {
         self.power == Power::On
     }
 
+    /// All that minikube looks at: machine, kubelet, API server and kubeconfig.
+    fn is_healthy_control_plane(&self) -> bool {
+        let is_configured = self.control_plane.is_some_and(|it| it.is_configured == Some(true));
+        self.is_running() && self.health.kubelet && self.serves() && is_configured
+    }
+
     fn serves(&self) -> bool {
         self.control_plane.is_some_and(|it| it.api_server == ApiServer::Running)
     }
@@ -97,11 +107,12 @@ impl NodeStatus {
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<ClusterStatus, OpError> {
     let cluster = lookup::cluster(cx, &request.cluster).await?;
     let only = request.node.as_deref().map(|node| lookup::node(&cluster, Some(node))).transpose()?;
-    let machines = cx.engine().machines(cluster.name()).await?;
+    let engine = cx.engine(cluster.name());
+    let machines = engine.machines(&cluster).await?;
     let mut nodes = Vec::new();
     for node in cluster.nodes().filter(|node| only.as_ref().is_none_or(|only| only == node)) {
         let machine = machines.get(&node.spec.name).map(AsRef::as_ref);
-        nodes.push(status_of(cx, &cluster, node, machine).await?);
+        nodes.push(status_of(cx, &engine, &cluster, node, machine).await?);
     }
     let name = cluster.name();
     let kubeconfig_problem =
@@ -111,12 +122,30 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<ClusterStatus, O
         });
     // The only control plane, if it does not run, cannot be asked, and would be waited for.
     let is_asked = cluster.spec.control_planes().count() > 1 || nodes.iter().any(NodeStatus::serves);
-    let etcd = if is_asked { members(cx, &cluster).await } else { None };
-    Ok(ClusterStatus { created: cx.store.created(name), nodes, etcd, kubeconfig_problem, cluster })
+    let etcd = if is_asked { members(cx, &engine, &cluster).await } else { None };
+    let (server, created) = (cx.fleet.api_url(&cluster).await, cx.store.created(name));
+    Ok(ClusterStatus { cluster, server, created, nodes, etcd, kubeconfig_problem })
+}
+
+/// How many control planes are healthy. One that cannot be asked is not.
+pub(crate) async fn healthy_control_planes(
+    cx: &Context<'_>,
+    engine: &Engine<'_>,
+    cluster: &Cluster,
+) -> usize {
+    let Ok(machines) = engine.machines(cluster).await else { return 0 };
+    let control_planes = cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane);
+    let seen = control_planes.map(|node| {
+        let machine = machines.get(&node.spec.name).map(AsRef::as_ref);
+        status_of(cx, engine, cluster, node, machine)
+    });
+    let seen = futures::future::join_all(seen).await;
+    seen.iter().flatten().filter(|status| status.is_healthy_control_plane()).count()
 }
 
 async fn status_of(
     cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     node: Node,
     machine: Option<&dyn Machine>,
@@ -137,17 +166,15 @@ async fn status_of(
             health: NodeHealth::default(),
             control_plane: is_control_plane.then_some(stopped),
             certificates,
-            pid: None,
+            details: BTreeMap::new(),
         });
     };
     let (health, control_plane) = tokio::join!(cx.bootstrapper.health(cluster, &node, machine), async {
         if !is_control_plane {
             return Ok(None);
         }
-        let (state, access) = tokio::join!(
-            cx.bootstrapper.observe(cluster, &node, machine),
-            cx.bootstrapper.access(cluster, machine),
-        );
+        let (state, access) =
+            tokio::join!(cx.bootstrapper.observe(cluster, &node, machine), engine.access(cluster, machine),);
         let is_configured = access?.is_some_and(|access| is_configured(cx, cluster, &access));
         Ok::<_, EngineError>(Some((state, is_configured)))
     });
@@ -161,8 +188,8 @@ async fn status_of(
         },
         is_configured: Some(is_configured),
     });
-    let pid = machine.pid();
-    Ok(NodeStatus { node, is_primary, power: Power::On, health, control_plane, certificates, pid })
+    let details = machine.details();
+    Ok(NodeStatus { node, is_primary, power: Power::On, health, control_plane, certificates, details })
 }
 
 /// A file that cannot be read leads nowhere.
@@ -175,8 +202,8 @@ fn is_configured(cx: &Context<'_>, cluster: &Cluster, access: &ApiAccess) -> boo
 }
 
 /// None where no member can be asked.
-async fn members(cx: &Context<'_>, cluster: &Cluster) -> Option<Members> {
-    let mut vias = control_planes(cx, cluster).await.ok()?;
+async fn members(cx: &Context<'_>, engine: &Engine<'_>, cluster: &Cluster) -> Option<Members> {
+    let mut vias = control_planes(engine, cluster).await.ok()?;
     vias.retain(|via| via.joined);
     Members::ask(cx, cluster, &vias).await.ok()
 }

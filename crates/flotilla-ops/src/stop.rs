@@ -41,6 +41,6 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Stopped, OpError
         node.power = WantedPower::Stopped;
     }
     locked.save(&cluster)?;
-    let changed = cx.engine().stop(&cluster, request.keep_context).await?;
+    let changed = cx.engine(&request.cluster).stop(&cluster, request.keep_context).await?;
     Ok(Stopped { cluster: request.cluster.clone(), changed })
 }

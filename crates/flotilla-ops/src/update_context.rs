@@ -18,6 +18,8 @@ pub struct Updated {
     pub changed: Changed,
     /// The file that has the cluster.
     pub kubeconfig: String,
+    /// The URL of the API, as it is reached from here.
+    pub server: String,
 }
 
 pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Updated, OpError> {
@@ -25,18 +27,19 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Updated, OpError
     let access = access(cx, &cluster).await?;
     let name = cluster.name();
     let changed = cx.kubeconfig.put(name, &access).map_err(EngineError::from)?;
-    Ok(Updated { cluster: name.clone(), changed, kubeconfig: cx.kubeconfig.path(name).display().to_string() })
+    let kubeconfig = cx.kubeconfig.path(name).display().to_string();
+    Ok(Updated { cluster: name.clone(), changed, kubeconfig, server: access.server })
 }
 
 /// By the first control plane that is on and has it.
 async fn access(cx: &Context<'_>, cluster: &Cluster) -> Result<ApiAccess, EngineError> {
-    let engine = cx.engine();
+    let engine = cx.engine(cluster.name());
     for node in cluster.spec.control_planes() {
-        let machine = match engine.machine(cluster.name(), &node.name).await {
+        let machine = match engine.machine(cluster, &node.name).await {
             Err(EngineError::NotRunning { .. } | EngineError::Stopped(_)) => continue,
             machine => machine?,
         };
-        if let Some(access) = cx.bootstrapper.access(cluster, machine.as_ref()).await? {
+        if let Some(access) = engine.access(cluster, machine.as_ref()).await? {
             return Ok(access);
         }
     }

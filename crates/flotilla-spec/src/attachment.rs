@@ -9,10 +9,60 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{SpecError, text};
 
-/// Directories of the node or the kernel that no mount may cover.
-const NOT_OVER: [&str; 7] = ["/", "/dev", "/etc", "/proc", "/run", "/sys", "/var"];
+/// What a node itself writes, empties or runs. A directory of the host mounted there would lose its files: `kubeadm reset`
+/// empties its directories, and the kubelet deletes what belongs to no pod.
+///
+/// Tests of the crates that write and remove files in nodes compare their paths with it.
+const OWNED: [&str; 30] = [
+    "/dev",
+    "/proc",
+    "/run",
+    "/sys",
+    "/var/run",
+    "/etc/cni",
+    "/etc/containerd",
+    "/etc/default/kubelet",
+    "/etc/flotilla",
+    "/etc/group",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/kubernetes",
+    "/etc/machine-id",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+    "/opt/cni",
+    "/opt/flotilla",
+    "/usr/local/bin/kubectl",
+    "/usr/local/bin/sudo",
+    "/usr/local/bin/systemctl",
+    "/usr/local/sbin/flotilla-init",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/etcd",
+    "/var/lib/flotilla",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/flotilla",
+    "/var/log/pods",
+];
+/// Beside etcd's data: what a restore unpacks, and copies of what was there before.
+const ETCD_COPIES: &str = "/var/lib/etcd.";
+
+/// What a node itself writes, empties or runs.
+pub fn paths_of_node() -> impl Iterator<Item = &'static str> {
+    OWNED.into_iter()
+}
+
+/// The path of the node's own that is at, above or below this one; none if nothing of the node's own is concerned.
+pub fn owned_by_node(path: &Path) -> Option<&'static str> {
+    let is_copy = path.to_str().is_some_and(|path| path.starts_with(ETCD_COPIES));
+    let path = if is_copy { Path::new("/var/lib/etcd") } else { path };
+    OWNED.into_iter().find(|owned| path.starts_with(owned) || Path::new(owned).starts_with(path))
+}
 
 /// A directory of the host mounted into a node: `/src:/dst`, or `/src:/dst:ro` for read-only.
+///
+/// One with a target of the node's own can be read, since earlier releases stored such mounts; a check refuses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMount {
     pub source: PathBuf,
@@ -36,10 +86,14 @@ impl FromStr for HostMount {
         if !is_plain(&source) || !is_plain(&target) {
             return Err(bad());
         }
-        if let Some(target) = NOT_OVER.into_iter().find(|path| target == Path::new(path)) {
-            return Err(SpecError::MountOver { given: given.to_owned(), target });
-        }
         Ok(Self { source, target, read_only })
+    }
+}
+
+impl HostMount {
+    /// The node's own path that the mount conflicts with.
+    pub fn conflict(&self) -> Option<&'static str> {
+        owned_by_node(&self.target)
     }
 }
 
@@ -160,15 +214,47 @@ mod tests {
             assert_eq!(text.parse::<HostMount>().unwrap().to_string(), text);
         }
         assert!(!"/src:/dst:rw".parse::<HostMount>().unwrap().read_only);
-        for text in
-            ["", "/src", "src:/dst", "/src:dst", "/src:/dst:wo", "/src:/dst:ro:x", "/src:/", "/s:/etc"]
-        {
+        for text in ["", "/src", "src:/dst", "/src:dst", "/src:/dst:wo", "/src:/dst:ro:x"] {
             assert!(text.parse::<HostMount>().is_err(), "{text}");
         }
-        let over = SpecError::MountOver { given: "/s:/etc/".to_owned(), target: "/etc" };
-        assert_eq!("/s:/etc/".parse::<HostMount>(), Err(over));
         for text in ["/../src:/dst", "/src:/a/../etc"] {
             assert!(text.parse::<HostMount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_node_owns_is_no_target_and_neither_is_what_is_above_or_below() {
+        let conflict = |target: &str| format!("/src:{target}").parse::<HostMount>().unwrap().conflict();
+        for (target, owned) in [
+            ("/etc/kubernetes/pki", "/etc/kubernetes"),
+            ("/etc/kubernetes/", "/etc/kubernetes"),
+            ("/var/lib/kubelet/pods/a", "/var/lib/kubelet"),
+            ("/var/lib", "/var/lib/cni"),
+            ("/etc", "/etc/cni"),
+            ("/etc/./hosts", "/etc/hosts"),
+            ("/", "/dev"),
+            ("/var/lib/etcd.restored", "/var/lib/etcd"),
+            ("/var/lib/etcd.before-3/member", "/var/lib/etcd"),
+            ("/var/run/secrets", "/var/run"),
+            ("/usr/local", "/usr/local/bin/kubectl"),
+            ("/opt/flotilla/snapshots", "/opt/flotilla"),
+        ] {
+            assert_eq!(conflict(target), Some(owned), "{target}");
+        }
+        for free in [
+            "/data",
+            "/etc/ssl/certs",
+            "/etc/kubernetes-mine",
+            "/lib/modules",
+            "/mnt",
+            "/root/.docker",
+            "/tmp/a",
+            "/usr/local/share/ca-certificates",
+            "/var/lib/etcdish",
+            "/var/lib/postgres",
+            "/var/log/mine",
+        ] {
+            assert_eq!(conflict(free), None, "{free}");
         }
     }
 

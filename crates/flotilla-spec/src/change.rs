@@ -112,6 +112,7 @@ impl fmt::Display for Change {
 
 const ROLE: &str = "role";
 const DRIVER: &str = "driver";
+const ISOLATION: &str = "isolation";
 const CPUS: &str = "cpus";
 const MEMORY: &str = "memory";
 const LABELS: &str = "labels";
@@ -125,7 +126,8 @@ const MOUNTS: &str = "mounts";
 const PORTS: &str = "ports";
 
 /// Settings that are fixed for the lifetime of a node.
-const FIXED: [&str; 7] = [ROLE, DRIVER, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
+const FIXED: [&str; 8] =
+    [ROLE, DRIVER, ISOLATION, KUBERNETES_VERSION, BUNDLE, EXTRA_CONFIG, FEATURE_GATES, KUBELET];
 /// Settings that take effect when the node boots.
 const AT_BOOT: [&str; 3] = [CPUS, MEMORY, MOUNTS];
 
@@ -167,6 +169,14 @@ fn of_cluster(known: &ClusterSpec, wanted: &ClusterSpec) -> Vec<Change> {
             ("network.dnsDomain", network.dns_domain.clone()),
             ("network.cni", network.cni.to_string()),
             ("apiServer", listed(names.chain(api_server.ips.iter().map(ToString::to_string)))),
+            ("apiServer.port", api_server.port.map(|port| port.to_string()).unwrap_or_default()),
+            (
+                "certificateAuthority",
+                spec.certificate_authority
+                    .as_ref()
+                    .map(|path| path.display().to_string())
+                    .unwrap_or_default(),
+            ),
             (EXTRA_CONFIG, listed(spec.extra_config.iter().map(ToString::to_string))),
             (FEATURE_GATES, spec.feature_gates.to_string()),
         ]
@@ -210,12 +220,13 @@ fn settings((cluster, node): (&ClusterSpec, &NodeSpec)) -> BTreeMap<&'static str
     pairs.filter(|(own, plain)| own != plain).map(|(own, _)| own).collect()
 }
 
-fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 14] {
+fn fields((cluster, node): (&ClusterSpec, &NodeSpec)) -> [(&'static str, String); 15] {
     // Naming the version of the cluster changes nothing.
     let own_version = node.kubernetes_version.as_ref().filter(|own| **own != cluster.kubernetes_version);
     [
         (ROLE, node.role.to_string()),
         (DRIVER, node.driver().to_string()),
+        (ISOLATION, node.isolation.to_string()),
         (CPUS, node.cpus.to_string()),
         (MEMORY, node.memory.to_string()),
         ("disk", node.disk.map(crate::quantity::write_size).unwrap_or_default()),

@@ -1,6 +1,7 @@
 //! Checks a cluster for settings that conflict with each other or with the host.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use crate::extra;
 use crate::kubelet;
@@ -20,6 +21,9 @@ const LEAST_WORKER_MEMORY: u64 = 256 * MIB;
 
 /// Room for the images of Kubernetes and some pods.
 const LEAST_DISK: u64 = 2048 * MIB;
+
+/// Without it a kubelet does not start in a user namespace.
+pub const USER_NAMESPACE_GATE: &str = "KubeletInUserNamespace";
 
 /// More than this many times the host's memory is refused as a mistake. Less works until it is used.
 pub(crate) const NONSENSE: u64 = 16;
@@ -42,6 +46,7 @@ impl ClusterSpec {
             findings.extend(node.kubernetes_version.as_ref().and_then(|kubelet| self.skew(node, kubelet)));
             findings.extend(node.option_problems());
             findings.extend(self.kubelet_problems(node));
+            findings.extend(self.isolation_problems(node));
             findings.extend(node.mount_problems());
         }
         findings.extend(reserved(None, &self.extra_config));
@@ -115,6 +120,19 @@ impl ClusterSpec {
         unknown.collect()
     }
 
+    /// Settings that a node with a user namespace cannot have.
+    fn isolation_problems(&self, node: &NodeSpec) -> Vec<SpecError> {
+        if node.isolation.is_none() {
+            return Vec::new();
+        }
+        let name = || node.name.clone();
+        let gates = [&node.feature_gates, &self.feature_gates];
+        let gate = gates.iter().find_map(|gates| gates.iter().find(|(gate, _)| *gate == USER_NAMESPACE_GATE));
+        let off = gate.is_some_and(|(_, on)| !on).then(|| SpecError::IsolationGate { node: name() });
+        let ebpf = self.network.cni.needs_ebpf().then(|| SpecError::IsolationNetwork { node: name() });
+        off.into_iter().chain(ebpf).collect()
+    }
+
     /// Ports of the host that two nodes publish.
     fn port_problems(&self) -> Vec<SpecError> {
         let ports = self.nodes.iter().flat_map(|node| node.ports.iter().map(move |port| (&node.name, port)));
@@ -179,7 +197,15 @@ impl NodeSpec {
         let again = self.mounts.iter().filter(|mount| !seen.insert(&mount.target));
         let twice = again
             .map(|mount| SpecError::MountTwice { node: self.name.clone(), target: mount.target.clone() });
-        twice.collect()
+        twice.chain(self.conflicting_mounts()).collect()
+    }
+
+    /// Mounts over what the node itself owns. Earlier releases accepted them.
+    pub fn conflicting_mounts(&self) -> impl Iterator<Item = SpecError> {
+        self.mounts.iter().filter_map(|mount| {
+            let owned = mount.conflict()?;
+            Some(SpecError::MountOver { node: self.name.clone(), mount: mount.clone(), owned })
+        })
     }
 }
 
@@ -206,7 +232,28 @@ impl Role {
 
 impl ApiServerSpec {
     fn problems(&self) -> impl Iterator<Item = SpecError> {
-        self.names.iter().filter_map(|name| parse_server_name(name).err())
+        let port = self.port.and_then(|port| parse_server_port(&port.to_string()).err());
+        self.names.iter().filter_map(|name| parse_server_name(name).err()).chain(port)
+    }
+}
+
+/// Ports of a node that other parts of Kubernetes listen at, and those of services.
+const KUBERNETES_PORTS: [(RangeInclusive<u16>, &str); 6] = [
+    (2379..=2381, "etcd"),
+    (10_248..=10_250, "the kubelet"),
+    (10_256..=10_256, "kube-proxy"),
+    (10_257..=10_257, "the controller manager"),
+    (10_259..=10_259, "the scheduler"),
+    (30_000..=32_767, "services of type NodePort"),
+];
+
+/// Reads the port of the API server.
+pub(crate) fn parse_server_port(given: &str) -> Result<u16, SpecError> {
+    let port = given.parse().ok().filter(|port| *port > 0);
+    let port = port.ok_or_else(|| SpecError::Number { given: given.to_owned(), most: u16::MAX.into() })?;
+    match KUBERNETES_PORTS.iter().find(|(ports, _)| ports.contains(&port)) {
+        Some((_, owner)) => Err(SpecError::ApiServerPort { port, owner }),
+        None => Ok(port),
     }
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity;
 use crate::{
-    Cpus, DriverName, ExtraOption, FeatureGates, HostMount, KubeletSettings, KubernetesVersion, Labels,
-    Memory, NodeName, NodeSpec, Role, Taint,
+    Cpus, DriverName, ExtraOption, FeatureGates, HostMount, Isolation, KubeletSettings, KubernetesVersion,
+    Labels, Memory, NodeName, NodeSpec, Role, Taint,
 };
 
 /// The settings that `node add` starts with. Ports are not among them, because a port of the host leads to one node.
@@ -16,6 +16,8 @@ use crate::{
 pub struct NodeDefaults {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverName>,
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub isolation: Isolation,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Cpus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +53,7 @@ impl NodeDefaults {
         let is_worker = role == Role::Worker;
         NodeSpec {
             driver: of_all.driver,
+            isolation: of_all.isolation,
             cpus: of_all.cpus.unwrap_or_default(),
             memory: of_all.memory.unwrap_or_default(),
             disk: of_all.disk,
@@ -74,6 +77,11 @@ impl NodeDefaults {
         let have_source = have(&|node| node.kubernetes_version.is_some() || node.bundle.is_some());
         Self {
             driver: of_all.driver.filter(|_| have(&|node| node.driver.is_some())),
+            isolation: if have(&|node| node.isolation == of_all.isolation) {
+                of_all.isolation
+            } else {
+                Isolation::None
+            },
             cpus: of_all.cpus,
             memory: of_all.memory,
             disk: of_all.disk.filter(|_| have(&|node| node.disk.is_some())),

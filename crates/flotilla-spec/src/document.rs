@@ -1,5 +1,7 @@
 //! The stored form of a cluster, version 1, with line and column in every error.
 
+use std::path::PathBuf;
+
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
@@ -29,6 +31,8 @@ pub(crate) struct Document {
     network: NetworkSpec,
     #[serde(default, skip_serializing_if = "ApiServerSpec::is_empty")]
     api_server: ApiServerSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate_authority: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     extra_config: Vec<ExtraOption>,
     #[serde(default, skip_serializing_if = "FeatureGates::is_empty")]
@@ -48,6 +52,7 @@ impl From<ClusterSpec> for Document {
             kubernetes_version,
             network,
             api_server,
+            certificate_authority,
             extra_config,
             feature_gates,
             taint_control_planes,
@@ -62,6 +67,7 @@ impl From<ClusterSpec> for Document {
             driver: None,
             network,
             api_server,
+            certificate_authority,
             extra_config,
             feature_gates,
             taint_control_planes,
@@ -73,16 +79,17 @@ impl From<ClusterSpec> for Document {
 
 impl From<Document> for ClusterSpec {
     fn from(mut document: Document) -> Self {
-        let of_all = document.driver.take().filter(|driver| *driver != DriverName::default());
+        let of_all = document.driver.take();
         let nodes = document.nodes.iter_mut().map(|node| &mut node.driver);
         for driver in nodes.chain([&mut document.node_defaults.driver]) {
-            *driver = driver.take().or_else(|| of_all.clone());
+            *driver = DriverName::unless_default(driver.take().or_else(|| of_all.clone()));
         }
         Self {
             name: document.name,
             kubernetes_version: document.kubernetes_version,
             network: document.network,
             api_server: document.api_server,
+            certificate_authority: document.certificate_authority,
             extra_config: document.extra_config,
             feature_gates: document.feature_gates,
             taint_control_planes: document.taint_control_planes,
@@ -290,8 +297,8 @@ nodes:
         ];
         let reported = bad.map(|text| reported(&format!("{HEAD}{text}\n")));
         insta::assert_snapshot!(reported.join("\n"), @r#"
-        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes
-        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
+        line 5, column 1 (`node: []`): unknown field `node`, expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, certificateAuthority, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes
+        line 7, column 3 (`roles: worker`): unknown field `roles`, expected one of name, role, driver, isolation, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, extraConfig, featureGates, kubelet, mounts, ports, power, state
         line 6, column 9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
         line 7, column 9 (`role: boss`): unknown variant `boss`, expected one of control-plane, worker
         line 7, column 9 (`cpus: 0`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::SpecError;
-use crate::text::one_of;
 
 /// Who makes a machine.
 ///
@@ -19,13 +18,16 @@ pub struct DriverName(Cow<'static, str>);
 
 /// The driver of nodes that name none.
 const DEFAULT: &str = "native";
-/// Drivers that people know from elsewhere, and that are planned here.
-const TO_COME: [&str; 4] = ["docker", "podman", "qemu", "ssh"];
 
 impl DriverName {
     /// For drivers to name themselves.
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
+    }
+
+    /// The name, unless it is the default: naming that is the same as naming none.
+    pub(crate) fn unless_default(name: Option<Self>) -> Option<Self> {
+        name.filter(|name| *name != Self::default())
     }
 }
 
@@ -51,9 +53,20 @@ impl FromStr for DriverName {
     type Err = SpecError;
 
     fn from_str(given: &str) -> Result<Self, SpecError> {
-        if TO_COME.contains(&given) {
-            return Err(SpecError::DriverToCome { given: given.to_owned() });
+        if given != DEFAULT {
+            return Err(SpecError::Driver { given: given.to_owned() });
         }
-        one_of(given, "driver", &[(DEFAULT, DEFAULT)]).map(Self::new)
+        Ok(Self::default())
     }
+}
+
+/// This host's operating system and processor, as Go calls them: `linux/amd64`.
+pub(crate) fn platform() -> String {
+    use std::env::consts::{ARCH, OS};
+    let processor = match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{OS}/{processor}")
 }

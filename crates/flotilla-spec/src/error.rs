@@ -5,13 +5,17 @@ use std::path::PathBuf;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::check::NONSENSE;
+use crate::check::{NONSENSE, USER_NAMESPACE_GATE};
+use crate::driver::platform;
 use crate::extra::KUBEADM_KEYS;
+use crate::foreign::Tool;
 use crate::kubelet::MINOR;
 use crate::name::NameProblem;
 use crate::network::NodeLimit;
-use crate::quantity::MIB;
-use crate::{ClusterName, Component, ExtraOption, HostPort, KubernetesVersion, NodeName, RangeUse, Role};
+use crate::quantity::{GIB, gib, write_size};
+use crate::{
+    ClusterName, Component, ExtraOption, HostMount, HostPort, KubernetesVersion, NodeName, RangeUse, Role,
+};
 
 /// One error, worded so that the user finds it in the flags or in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +63,8 @@ pub enum SpecError {
     DnsDomain { given: String },
     #[error("{given:?} is not a valid name for the API server's certificate")]
     ApiServerName { given: String },
+    #[error("the API server cannot have port {port}: in every node it is for {owner}")]
+    ApiServerPort { port: u16, owner: &'static str },
 
     #[error("option {given:?} has no `=` and value")]
     OptionWithoutValue { given: String },
@@ -88,8 +94,6 @@ pub enum SpecError {
     Taint { given: String },
     #[error("{given:?} is not a mount")]
     Mount { given: String },
-    #[error("mount {given:?} would hide the node's {target}")]
-    MountOver { given: String, target: &'static str },
     #[error("{given:?} is not a port to publish")]
     Port { given: String },
     #[error("{given:?} is not a field of the kubelet's configuration")]
@@ -100,8 +104,9 @@ pub enum SpecError {
     ContainerRuntime { given: String },
     #[error("this needs the Docker driver, which is not implemented yet: nodes have containerd")]
     ComesWithDocker,
-    #[error("driver {given} is not implemented yet")]
-    DriverToCome { given: String },
+    /// In minikube's words, which scripts look for.
+    #[error("The driver '{given}' is not supported on {}", platform())]
+    Driver { given: String },
     #[error(
         "ISO images need a driver for virtual machines, which is not implemented yet: nodes are created from bundles"
     )]
@@ -137,13 +142,13 @@ pub enum SpecError {
     NoControlPlane,
     #[error("node {node} has {wanted} CPUs, more than the host's {host}")]
     Cores { node: NodeName, wanted: u32, host: u32 },
-    #[error("node {node} has {} MiB of memory, more than the host's {} MiB", wanted / MIB, host / MIB)]
+    #[error("node {node} has {} of memory, more than the host's {}", gib(*wanted), gib(*host))]
     MemoryOverHost { node: NodeName, wanted: u64, host: u64 },
-    #[error("the running nodes together have {} MiB of memory, more than the host's {} MiB", wanted / MIB, host / MIB)]
+    #[error("the running nodes together have {} of memory, more than the host's {}", gib(*wanted), gib(*host))]
     MemoryTogether { wanted: u64, host: u64 },
-    #[error("node {node} has {} MiB of memory, but a {role} needs {} MiB", wanted / MIB, least / MIB)]
+    #[error("node {node} has {} of memory, but a {role} needs {}", gib(*wanted), gib(*least))]
     MemoryTooSmall { node: NodeName, role: Role, wanted: u64, least: u64 },
-    #[error("node {node} has a disk of {} MiB, but needs {} MiB", wanted / MIB, least / MIB)]
+    #[error("node {node} has a disk of {}, but needs {}", gib(*wanted), gib(*least))]
     DiskTooSmall { node: NodeName, wanted: u64, least: u64 },
 
     #[error("kubelet {kubelet} of node {node} is too {} for Kubernetes {cluster}", if .kubelet > .cluster { "new" } else { "old" })]
@@ -154,8 +159,15 @@ pub enum SpecError {
     VersionAndBundle { node: NodeName },
     #[error("{option} cannot be set for node {node}: only kubelet options can be set for one node")]
     OptionOfCluster { node: NodeName, option: ExtraOption },
+    /// Without the node: nodes of the same line have the same error.
+    #[error("mount {mount} conflicts with {owned}, which the node owns")]
+    MountOver { node: NodeName, mount: HostMount, owned: &'static str },
     #[error("node {node} has two mounts on {}", .target.display())]
     MountTwice { node: NodeName, target: PathBuf },
+    #[error("node {node} has `isolation: user`, which needs the feature gate {USER_NAMESPACE_GATE}")]
+    IsolationGate { node: NodeName },
+    #[error("node {node} has `isolation: user`, in which Cilium cannot run: it needs eBPF")]
+    IsolationNetwork { node: NodeName },
     #[error("port {port} of node {node} conflicts with {other_port} of node {other}")]
     PortTwice { node: NodeName, port: HostPort, other: NodeName, other_port: HostPort },
 
@@ -163,6 +175,8 @@ pub enum SpecError {
     ApiVersion { given: String, known: &'static str },
     #[error("unknown kind {given:?}: expected {known:?}")]
     Kind { given: String, known: &'static str },
+    #[error("{file} is a config file of {tool}, not a cluster file of flotilla")]
+    ForeignFile { file: String, tool: Tool, translated: String },
     #[error("line {line}, column {column} (`{text}`): {problem}")]
     Malformed { line: u64, column: u64, text: String, problem: String },
 
@@ -189,7 +203,7 @@ pub enum SpecError {
     #[error("{count} control planes tolerate no more failures than {}: use an odd number", count - 1)]
     EvenControlPlanes { count: usize },
     /// Place and hint are part of the message, because several are shown in one list.
-    #[error("{place}: {error}{}", .error.hint().map(|hint| format!("; {hint}")).unwrap_or_default())]
+    #[error("{place}: {error}{}", .error.hint_in_file().map(|hint| format!("; {hint}")).unwrap_or_default())]
     At { place: Place, error: Box<SpecError> },
 }
 
@@ -270,10 +284,12 @@ impl SpecError {
             // As if a program used the port, which the driver reports.
             Self::PortTaken { .. } => SpecErrorKind::Named("IF_PORT_IN_USE", 71),
             Self::Unmet { code: (name, exit_status), .. } => SpecErrorKind::Named(name, *exit_status),
+            Self::Driver { .. } => SpecErrorKind::Named("DRV_UNSUPPORTED", 56),
             Self::DuplicateNode { .. }
             | Self::NoControlPlane
             | Self::ApiVersion { .. }
             | Self::Kind { .. }
+            | Self::ForeignFile { .. }
             | Self::Malformed { .. }
             | Self::Syntax { .. }
             | Self::MissingKey { .. }
@@ -296,101 +312,122 @@ impl SpecError {
 
     /// What the user can write instead.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Name { better: Some(better), .. } => Some(format!("try `{better}`")),
+        self.hint_about_values().or_else(|| Some(self.hint_about_kind()?.to_owned()))
+    }
+
+    /// The same in a file, where the settings of a node are keys.
+    fn hint_in_file(&self) -> Option<String> {
+        let hint = self.hint()?;
+        let flag = match self {
+            Self::Cores { .. } => ("--cpus ", "cpus: "),
+            Self::MemoryOverHost { .. } | Self::MemoryTooSmall { .. } => ("--memory ", "memory: "),
+            Self::DiskTooSmall { .. } => ("--disk-size ", "disk: "),
+            _ => return Some(hint),
+        };
+        Some(hint.replace(flag.0, flag.1))
+    }
+
+    /// A hint that repeats what was given, or names what may be given.
+    fn hint_about_values(&self) -> Option<String> {
+        Some(match self {
+            Self::Name { better: Some(better), .. } => format!("try `{better}`"),
             Self::UnknownKey { nearest: Some(nearest), .. }
             | Self::KubeletField { nearest: Some(nearest), .. }
-            | Self::UnknownWord { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
-            Self::Unmet { cure, .. } => Some(cure.clone()).filter(|cure| !cure.is_empty()),
-            Self::NameAndCount => Some("leave out `name`: flotilla names nodes with `count`".to_owned()),
-            Self::StoppedControlPlane { .. } => {
-                Some("stop the other nodes as well, or keep it running".to_owned())
+            | Self::UnknownWord { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            Self::ForeignFile { tool, translated, .. } => {
+                format!(
+                    "save this as cluster.yaml, then type `flotilla start -f cluster.yaml` (see docs/start/from-{tool}.md):\n\n{}",
+                    translated.trim_end()
+                )
             }
-            Self::UnknownComponent { nearest: Some(nearest), .. } => Some(format!("try `{nearest}`")),
-            Self::Size { .. } => Some(
-                "write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)".to_owned(),
-            ),
-            Self::Cpus { .. } => Some("write a whole number, `max` or `no-limit`".to_owned()),
-            Self::Version { .. } => Some("write a full version, for example `v1.37.1`".to_owned()),
-            Self::Range { .. } => Some("write an address and a prefix, for example `10.0.0.0/24`".to_owned()),
-            Self::NoFreeRange { .. } => Some("choose one with --subnet or --pod-subnet".to_owned()),
-            Self::Label { .. } => Some("write `key=value`, separated by commas".to_owned()),
-            Self::Taint { .. } => {
-                Some("write `key=value:NoSchedule`, PreferNoSchedule or NoExecute".to_owned())
-            }
-            Self::NodeElsewhere { .. } => Some("give the node another name".to_owned()),
-            Self::NodeThere { .. } => {
-                Some("give the new node another name, or none for a default".to_owned())
-            }
-            Self::MountOver { .. } => {
-                Some("mount it on another directory, for example `/mnt/data`".to_owned())
-            }
-            Self::PortTaken { .. } | Self::PortTwice { .. } => {
-                Some("publish another port of the host".to_owned())
-            }
-            Self::NoAddressLeft { .. } => Some(
-                "create a cluster with a larger --subnet, a larger --pod-subnet or smaller ranges per node \
-                 (--node-pod-prefix)"
-                    .to_owned(),
-            ),
-            Self::TooManyNodes { limit, .. } => Some(limit.cure().to_owned()),
-            Self::ContainerRuntime { .. } => Some("leave it out: every node has containerd".to_owned()),
-            Self::DriverToCome { .. } => {
-                Some("leave it out: `native` creates nodes from Linux namespaces".to_owned())
-            }
-            Self::Mount { .. } => Some(
-                "write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only".to_owned(),
-            ),
-            Self::Port { .. } => Some(
-                "write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first"
-                    .to_owned(),
-            ),
-            Self::KubeletSetting { .. } => {
-                Some("write fields of a KubeletConfiguration, for example `maxPods: 50`".to_owned())
-            }
-            Self::KubeletField { nearest: None, .. } => Some(format!(
+            Self::Unmet { cure, .. } => return Some(cure.clone()).filter(|cure| !cure.is_empty()),
+            Self::UnknownComponent { nearest: Some(nearest), .. } => format!("try `{nearest}`"),
+            Self::KubeletField { nearest: None, .. } => format!(
                 "fields are known up to Kubernetes v1.{MINOR}; a newer kubelet, or one from your own `bundle`, may have others"
-            )),
+            ),
             Self::Cni { given } if ["calico", "cilium", "kindnet"].contains(&given.as_str()) => {
-                Some(format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`"))
+                format!("give the path of {given}'s manifest: `--cni ./{given}.yaml`")
             }
-            Self::HostBits { range, .. } => Some(format!("write `{range}`")),
-            Self::Taken { usage: RangeUse::Services, .. } => {
-                Some("choose another service range with --service-cluster-ip-range".to_owned())
-            }
-            Self::Taken { .. } => Some("choose another range, or leave it out for a free one".to_owned()),
-            Self::OptionWithoutValue { .. } | Self::OptionWithoutKey { .. } => {
-                Some("write `component.key=value`, for example `kubelet.max-pods=50`".to_owned())
-            }
+            Self::HostBits { range, .. } => format!("write `{range}`"),
             Self::KubeadmOption { .. } => {
                 let [one, other] = KUBEADM_KEYS;
-                Some(format!("of kubeadm's options only `{one}` and `{other}` can be set"))
+                format!("of kubeadm's options only `{one}` and `{other}` can be set")
             }
-            Self::ReservedOption { .. } | Self::ReservedField { .. } => Some("leave it out".to_owned()),
-            Self::PodSubnetTwice { .. } => Some("leave out the option and keep `podSubnet`".to_owned()),
-            Self::FeatureGate { .. } => {
-                Some("write `Name=true` or `Name=false`, separated by commas".to_owned())
-            }
-            Self::Cores { host, .. } => Some(format!("give it at most {host}, or `max`")),
+            Self::Cores { host, .. } => format!("use --cpus max, or at most {host}"),
             Self::MemoryOverHost { host, .. } => {
-                let most = host.saturating_mul(NONSENSE) / MIB;
-                Some(format!("give it `max`, or at most {NONSENSE} times the host's memory: {most}m"))
+                let most = write_size(host.saturating_mul(NONSENSE) / GIB * GIB);
+                format!("use --memory max, or at most {NONSENSE} times the host's memory: {most}")
             }
             Self::KubeletSkew { cluster, .. } => {
                 let minors = cluster.takes_kubelets();
-                Some(format!("choose a version from v1.{} to v1.{}", minors.start(), minors.end()))
+                format!("choose a version from v1.{} to v1.{}", minors.start(), minors.end())
             }
-            Self::ControlPlaneVersion { .. } => {
-                Some("change the version of the cluster, or only of workers".to_owned())
+            Self::IsolationGate { .. } => format!("leave out {USER_NAMESPACE_GATE}=false"),
+            Self::MemoryTooSmall { least, .. } => format!("use --memory {} or more", write_size(*least)),
+            Self::DiskTooSmall { least, .. } => format!("use --disk-size {} or more", write_size(*least)),
+            _ => return None,
+        })
+    }
+
+    /// A hint that is the same for every error of its kind.
+    fn hint_about_kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NameAndCount => "leave out `name`: flotilla names nodes with `count`",
+            Self::StoppedControlPlane { .. } => "stop the other nodes as well, or keep it running",
+            Self::Size { .. } => {
+                "write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)"
             }
-            Self::VersionAndBundle { .. } => Some("leave out the version: a bundle has one".to_owned()),
-            Self::OptionOfCluster { .. } => Some(
-                "set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`".to_owned(),
-            ),
-            Self::MemoryTooSmall { least, .. } | Self::DiskTooSmall { least, .. } => {
-                Some(format!("give it at least {}m", least / MIB))
+            Self::Cpus { .. } => "write a whole number, `max` or `no-limit`",
+            Self::Version { .. } => "write a full version, for example `v1.37.1`",
+            Self::Range { .. } => "write an address and a prefix, for example `10.0.0.0/24`",
+            Self::NoFreeRange { .. } => "choose one with --subnet or --pod-subnet",
+            Self::Label { .. } => "write `key=value`, separated by commas",
+            Self::Taint { .. } => "write `key=value:NoSchedule`, PreferNoSchedule or NoExecute",
+            Self::NodeElsewhere { .. } => "give the node another name",
+            Self::NodeThere { .. } => "give the new node another name, or none for a default",
+            Self::MountOver { mount, .. } if mount.target.starts_with("/etc/kubernetes/pki") => {
+                "to use your own certificate authority, leave out the mount and set --certificate-authority DIR, or \
+                 `certificateAuthority` in a file"
             }
-            _ => None,
-        }
+            Self::MountOver { .. } => "mount it on another directory, for example `/mnt/data`",
+            Self::PortTaken { .. } | Self::PortTwice { .. } => "publish another port of the host",
+            Self::NoAddressLeft { .. } => {
+                "create a cluster with a larger --subnet, a larger --pod-subnet or smaller ranges per node \
+                 (--node-pod-prefix)"
+            }
+            Self::TooManyNodes { limit, .. } => limit.cure(),
+            Self::ContainerRuntime { .. } => "leave it out: every node has containerd",
+            Self::ComesWithDocker => {
+                "build images on the host and import them in each node that runs them: \
+                 `docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -`"
+            }
+            Self::Driver { .. } => "leave it out: `native` creates nodes from Linux namespaces",
+            Self::Mount { .. } => {
+                "write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only"
+            }
+            Self::Port { .. } => {
+                "write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first"
+            }
+            Self::KubeletSetting { .. } => {
+                "write fields of a KubeletConfiguration, for example `maxPods: 50`"
+            }
+            Self::Taken { usage: RangeUse::Services, .. } => {
+                "choose another service range with --service-cluster-ip-range"
+            }
+            Self::Taken { .. } => "choose another range, or leave it out for a free one",
+            Self::OptionWithoutValue { .. } | Self::OptionWithoutKey { .. } => {
+                "write `component.key=value`, for example `kubelet.max-pods=50`"
+            }
+            Self::ReservedOption { .. } | Self::ReservedField { .. } => "leave it out",
+            Self::PodSubnetTwice { .. } => "leave out the option and keep `podSubnet`",
+            Self::FeatureGate { .. } => "write `Name=true` or `Name=false`, separated by commas",
+            Self::ControlPlaneVersion { .. } => "change the version of the cluster, or only of workers",
+            Self::VersionAndBundle { .. } => "leave out the version: a bundle has one",
+            Self::OptionOfCluster { .. } => {
+                "set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`"
+            }
+            Self::IsolationNetwork { .. } => "choose another pod network, or `isolation: none`",
+            _ => return None,
+        })
     }
 }

@@ -12,9 +12,11 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
-use crate::check::parse_server_name;
+use crate::check::{parse_server_name, parse_server_port};
 use crate::document::{API_VERSION, KIND};
+use crate::foreign;
 use crate::text::one_of;
 use crate::{
     ApiServerSpec, ClusterName, ClusterSpec, DriverName, ExtraOption, FeatureGates, HostSize,
@@ -32,7 +34,7 @@ pub const SCHEMA: &str = include_str!("file/schema.json");
 /// More nodes are refused as a typing error.
 pub const MOST_NODES: u32 = 1000;
 
-const CLUSTER_KEYS: [&str; 12] = [
+const CLUSTER_KEYS: [&str; 13] = [
     "apiVersion",
     "kind",
     "name",
@@ -40,13 +42,14 @@ const CLUSTER_KEYS: [&str; 12] = [
     "driver",
     "network",
     "apiServer",
+    "certificateAuthority",
     "extraConfig",
     "featureGates",
     "taintControlPlanes",
     "nodeDefaults",
     "nodes",
 ];
-const API_SERVER_KEYS: [&str; 2] = ["names", "ips"];
+const API_SERVER_KEYS: [&str; 3] = ["names", "ips", "port"];
 
 /// A cluster as the user described it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +58,7 @@ pub struct ClusterFile {
     kubernetes_version: Option<KubernetesVersion>,
     network: FileNetwork,
     api_server: Option<ApiServerSpec>,
+    certificate_authority: Option<PathBuf>,
     extra_config: Option<Vec<ExtraOption>>,
     feature_gates: Option<FeatureGates>,
     taint_control_planes: Option<bool>,
@@ -91,6 +95,9 @@ impl ClusterFile {
 
     /// Reads what is valid and collects the errors of the rest, which counts as not given.
     fn look(source: Source<'_>) -> Result<(Self, Vec<SpecError>), Vec<SpecError>> {
+        if let Some((tool, translated)) = foreign::translate(source.text) {
+            return Err(vec![SpecError::ForeignFile { file: source.file.to_owned(), tool, translated }]);
+        }
         let tree = tree::parse(source).map_err(|error| vec![error])?;
         let mut reader = Reader::new(source);
         let mut places = Places::default();
@@ -117,6 +124,8 @@ impl ClusterFile {
         let driver: Option<DriverName> = reader.parsed(fields.get("driver").copied(), str::parse);
         let mut network = FileNetwork::read(&mut reader, &mut places, fields.get("network").copied());
         let api_server = fields.get("apiServer").map(|tree| read_api_server(&mut reader, tree));
+        let certificate_authority =
+            reader.parsed(fields.get("certificateAuthority").copied(), |path| Ok(PathBuf::from(path)));
         let extra_config: Option<Vec<ExtraOption>> =
             reader.all_parsed(fields.get("extraConfig").copied(), str::parse);
         if let (Some(tree), Some(options)) = (fields.get("extraConfig"), &extra_config)
@@ -136,7 +145,7 @@ impl ClusterFile {
             places.note(&reader, &Part::Defaults, &fields);
             Settings::read(&mut reader, &fields)
         });
-        let defaults = match driver.filter(|driver| *driver != DriverName::default()) {
+        let defaults = match DriverName::unless_default(driver) {
             Some(driver) => {
                 let mut given = defaults.unwrap_or_default();
                 given.driver.get_or_insert(driver);
@@ -154,6 +163,7 @@ impl ClusterFile {
             kubernetes_version,
             network,
             api_server,
+            certificate_authority,
             extra_config,
             feature_gates,
             taint_control_planes,
@@ -171,6 +181,7 @@ impl ClusterFile {
             kubernetes_version: newest.clone(),
             network: NetworkSpec::default(),
             api_server: ApiServerSpec::default(),
+            certificate_authority: None,
             extra_config: Vec::new(),
             feature_gates: FeatureGates::default(),
             taint_control_planes: false,
@@ -187,13 +198,25 @@ impl ClusterFile {
             name: self.name.clone(),
             kubernetes_version: self.kubernetes_version.clone().unwrap_or(known.kubernetes_version.clone()),
             network: self.network.over(&known.network),
-            api_server: self.api_server.clone().unwrap_or(known.api_server.clone()),
+            api_server: match &self.api_server {
+                Some(given) => ApiServerSpec { port: given.port.or(known.api_server.port), ..given.clone() },
+                None => known.api_server.clone(),
+            },
+            certificate_authority: self
+                .certificate_authority
+                .clone()
+                .or_else(|| known.certificate_authority.clone()),
             extra_config: self.extra_config.clone().unwrap_or(known.extra_config.clone()),
             feature_gates: self.feature_gates.clone().unwrap_or(known.feature_gates.clone()),
             taint_control_planes: self.taint_control_planes.unwrap_or(known.taint_control_planes),
             node_defaults: self.node_defaults.clone().unwrap_or(known.node_defaults.clone()),
             nodes: self.nodes.clone(),
         }
+    }
+
+    /// Whether a new cluster may have any range for its services.
+    pub fn leaves_services_open(&self) -> bool {
+        !self.network.names_services()
     }
 
     /// All errors of the resulting cluster on that host, each with its place in the file.
@@ -246,7 +269,8 @@ fn read_api_server(reader: &mut Reader<'_>, tree: &Tree) -> ApiServerSpec {
     let ips = reader.all_parsed(fields.get("ips").copied(), |ip| {
         ip.parse::<IpAddr>().map_err(|_| SpecError::BadAddress { given: ip.to_owned() })
     });
-    ApiServerSpec { names: names.unwrap_or_default(), ips: ips.unwrap_or_default() }
+    let port = reader.parsed(fields.get("port").copied(), parse_server_port);
+    ApiServerSpec { names: names.unwrap_or_default(), ips: ips.unwrap_or_default(), port }
 }
 
 fn read_gates(reader: &mut Reader<'_>, tree: Option<&Tree>) -> BTreeMap<String, bool> {

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{self, Document};
 use crate::quantity;
 use crate::{
-    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings,
-    KubernetesVersion, Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError, Taint,
+    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, Isolation,
+    KubeletSettings, KubernetesVersion, Labels, Memory, NetworkSpec, NodeDefaults, NodeName, SpecError,
+    Taint,
 };
 
 /// What one name (`-p NAME`) stands for.
@@ -22,6 +24,9 @@ pub struct ClusterSpec {
     pub kubernetes_version: KubernetesVersion,
     pub network: NetworkSpec,
     pub api_server: ApiServerSpec,
+    /// The directory of the user's own certificate authorities, which are copied when the cluster is created; none:
+    /// kubeadm makes them.
+    pub certificate_authority: Option<PathBuf>,
     /// minikube's `--extra-config`, for every node.
     pub extra_config: Vec<ExtraOption>,
     pub feature_gates: FeatureGates,
@@ -120,6 +125,9 @@ pub struct NodeSpec {
     /// Who makes its machine; none: [`DriverName::default`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverName>,
+    /// For its whole life.
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub isolation: Isolation,
     #[serde(default)]
     pub cpus: Cpus,
     #[serde(default)]
@@ -167,6 +175,7 @@ impl NodeSpec {
             name,
             role,
             driver: None,
+            isolation: Isolation::None,
             cpus: Cpus::default(),
             memory: Memory::default(),
             disk: None,
@@ -210,7 +219,7 @@ pub enum WantedPower {
     Stopped,
 }
 
-/// What the API server answers to beside the names and addresses it has anyway.
+/// Where the API server listens, and what it answers to beside the names and addresses it has anyway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiServerSpec {
@@ -219,10 +228,18 @@ pub struct ApiServerSpec {
     pub names: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<IpAddr>,
+    /// None: Kubernetes' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 impl ApiServerSpec {
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.ips.is_empty()
+        !self.has_names() && self.port.is_none()
+    }
+
+    /// Whether its certificate has names or addresses of the user's.
+    pub fn has_names(&self) -> bool {
+        !self.names.is_empty() || !self.ips.is_empty()
     }
 }

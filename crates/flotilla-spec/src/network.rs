@@ -26,6 +26,11 @@ const SUBNET_PREFIX: u8 = 24;
 const POD_SUBNETS: RangeInclusive<u8> = 244..=254;
 const POD_SUBNET_PREFIX: u8 = 16;
 
+/// The second byte of the service ranges to try after the default: those of a /12 that no other range of a cluster is chosen
+/// from.
+const SERVICE_SUBNETS: [u8; 5] = [112, 128, 144, 160, 176];
+const SERVICE_SUBNET_PREFIX: u8 = 12;
+
 /// Used if a VPN routes all of 10.0.0.0/8.
 const SPARE_SUBNET_POOL: Ipv4Net = range([192, 168, 128, 0], 17);
 const SPARE_POD_SUBNETS: RangeInclusive<u8> = 24..=30;
@@ -84,6 +89,12 @@ impl Cni {
             Self::Manifest(path) => Some(path),
             _ => None,
         }
+    }
+
+    /// Whether it is known to need eBPF, by the name of its manifest.
+    pub(crate) fn needs_ebpf(&self) -> bool {
+        let name = self.manifest().and_then(Path::file_name);
+        name.is_some_and(|name| name.to_string_lossy().to_lowercase().contains("cilium"))
     }
 }
 
@@ -191,7 +202,7 @@ impl NetworkSpec {
         // Once for each range: a cluster's range is in its state and in the kernel.
         let taken = self.ranges().into_iter().filter_map(|(usage, range)| {
             let (_, by) = others.iter().find(|(other, _)| {
-                in_the_way(*other, range) && (usage != RangeUse::Services || range.contains(other))
+                if usage == RangeUse::Services { hides(range, *other) } else { in_the_way(*other, range) }
             })?;
             Some(SpecError::Taken { usage, range, by: by.clone() })
         });
@@ -216,6 +227,18 @@ impl NetworkSpec {
         let spare = SPARE_POD_SUBNETS.map(|second| range([172, second, 0, 0], POD_SUBNET_PREFIX));
         let mut candidates = usual.chain(spare);
         candidates.find(|range| is_free(*range, others) && is_free(*range, &own))
+    }
+
+    /// The default range of services, else the first of 10.112.0.0/12, 10.128.0.0/12, … that hides no network of `others` and
+    /// overlaps no range of this cluster's.
+    pub fn choose_service_subnet(&self, others: &[Ipv4Net]) -> Option<Ipv4Net> {
+        let own: Vec<_> = self.subnet.into_iter().chain(self.pod_subnet).collect();
+        let usual = Self::default().service_subnet;
+        let spare = SERVICE_SUBNETS.map(|second| range([10, second, 0, 0], SERVICE_SUBNET_PREFIX));
+        let hides = |range: Ipv4Net| others.iter().any(|other| hides(range, *other));
+        // What the default has in common with the cluster's own ranges is an error of those.
+        let is_free = |range: &Ipv4Net| !hides(*range) && !own.iter().any(|own| overlap(*own, *range));
+        if hides(usual) { spare.into_iter().find(is_free) } else { Some(usual) }
     }
 
     /// Why the ranges are too small for so many nodes; none if they are not. Ranges that are not given get their
@@ -277,6 +300,11 @@ fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
 /// Whether a network of the host conflicts with a range.
 fn in_the_way(other: Ipv4Net, range: Ipv4Net) -> bool {
     other.prefix_len() >= WIDEST_NETWORK && overlap(other, range)
+}
+
+/// Whether a range of services hides a network from pods. A wider network only loses a part.
+fn hides(services: Ipv4Net, other: Ipv4Net) -> bool {
+    in_the_way(other, services) && services.contains(&other)
 }
 
 fn is_free(range: Ipv4Net, others: &[Ipv4Net]) -> bool {

@@ -14,9 +14,10 @@ const NO_LIMIT: &str = "no-limit";
 const MAX: &str = "max";
 
 pub const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
 
 /// Units from the largest down, with their bytes.
-const UNITS: [(&str, u64); 5] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", MIB), ("Ki", 1 << 10), ("b", 1)];
+const UNITS: [(&str, u64); 5] = [("Ti", 1 << 40), ("Gi", GIB), ("Mi", MIB), ("Ki", 1 << 10), ("b", 1)];
 
 /// The resources of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,13 +214,29 @@ pub(crate) fn write_size(bytes: u64) -> String {
     format!("{}{name}", bytes / unit)
 }
 
+/// A size for people: in MiB below 1 GiB, in GiB above.
+pub(crate) fn gib(bytes: u64) -> String {
+    let (gib, mib) = (bytes / GIB, bytes % GIB / MIB);
+    if gib == 0 {
+        return format!("{mib} MiB");
+    }
+    let decimals = format!("{:02}", mib * 100 / 1024);
+    let decimals = decimals.trim_end_matches('0');
+    let point = if decimals.is_empty() { "" } else { "." };
+    format!("{gib}{point}{decimals} GiB")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    const GIB: u64 = 1 << 30;
+    #[test]
+    fn sizes_for_people_are_in_gib_from_1_gib_on() {
+        let sizes = [10 * MIB, 1023 * MIB, GIB, GIB + 51 * MIB, GIB + 512 * MIB, 128 * GIB].map(gib);
+        assert_eq!(sizes, ["10 MiB", "1023 MiB", "1 GiB", "1.04 GiB", "1.5 GiB", "128 GiB"]);
+    }
 
     fn bytes(text: &str) -> u64 {
         match text.parse().unwrap() {

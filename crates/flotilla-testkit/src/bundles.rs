@@ -42,7 +42,7 @@ const THINGS: [(&str, Thing); 10] = [
 pub fn tiny(state: &Path) -> String {
     let bundle_store = state.join("bundles");
     let work = bundle_store.join("tiny");
-    fs::create_dir_all(&work).expect("the folder of a bundle");
+    fs::create_dir_all(&work).expect("the directory of a bundle");
     let files: Vec<Entry> = THINGS.iter().map(|(path, thing)| make(&work, path, thing)).collect();
     let within = |folder: &str| files.iter().filter(|file| file.path.starts_with(folder)).map(size_of).sum();
     let mut manifest = Manifest {
@@ -71,7 +71,7 @@ pub fn tiny(state: &Path) -> String {
 /// Says in a state directory that a node is made from a bundle.
 pub fn use_in_node(state: &Path, cluster: &str, node: &str, digest: &str) {
     let folder = state.join("clusters").join(cluster).join("nodes").join(node);
-    fs::create_dir_all(&folder).expect("the folder of a node");
+    fs::create_dir_all(&folder).expect("the directory of a node");
     fs::write(folder.join("bundle"), format!("{digest}\n")).expect("the bundle of a node");
 }
 

@@ -1,5 +1,5 @@
 //! What must hold of every host, whatever its machines are made of: one suite for [`machines`], one for [`networks`], one
-//! for programs and files in machines ([`guests`]).
+//! for programs and files in machines ([`guests`]), one for programs that somebody talks to ([`sessions`]).
 //!
 //! Each case begins and ends with nothing of the cluster there, which is for the caller to see to:
 //! [`Subject::remove_all`].
@@ -7,15 +7,18 @@
 pub mod guests;
 pub mod machines;
 pub mod networks;
+pub mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flotilla_core::{
-    Changed, Cluster, Driver, DriverError, Host, Machine, MachineState, Network, Power, Refusal,
+    Changed, Cluster, Driver, DriverError, Host, Machine, MachineSpec, MachineState, Network, NetworkPlan,
+    NetworkState, Node, Power, Refusal,
 };
 use flotilla_engine::Fleet;
 use flotilla_engine::nodes::Nodes;
+use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
 use futures::future::BoxFuture;
 
@@ -25,7 +28,7 @@ pub use guests::ANSWERS;
 pub type Case = for<'a> fn(Subject<'a>, &'a Cluster) -> BoxFuture<'a, ()>;
 
 /// All suites.
-pub const SUITES: [&[(&str, Case)]; 3] = [machines::CASES, networks::CASES, guests::CASES];
+pub const SUITES: [&[(&str, Case)]; 4] = [machines::CASES, networks::CASES, guests::CASES, sessions::CASES];
 
 macro_rules! cases {
     ($($name:ident,)*) => {
@@ -56,16 +59,25 @@ impl<'a> Subject<'a> {
         self.host.network()
     }
 
+    fn fleet(self) -> Fleet<'a> {
+        Fleet::new(std::slice::from_ref(self.host))
+    }
+
     fn nodes(self) -> Nodes<'a> {
-        Nodes::of(Fleet::new(std::slice::from_ref(self.host)))
+        Nodes::of(self.fleet())
     }
 
     pub async fn make_network(self, cluster: &Cluster) {
-        self.network().ensure(cluster).await.expect("the network can be made");
+        self.network().ensure(&NetworkPlan::of(cluster)).await.expect("the network can be made");
     }
 
-    pub async fn has_network(self, cluster: &Cluster) -> bool {
-        self.network().is_intact(cluster).await.expect("the network can be looked at")
+    /// Makes its routes and ports those of the cluster's nodes.
+    pub async fn update_network(self, cluster: &Cluster) -> Changed {
+        self.network().update(&NetworkPlan::of(cluster)).await.expect("the network can be updated")
+    }
+
+    pub async fn network_state(self, cluster: &Cluster) -> NetworkState {
+        self.network().state(&NetworkPlan::of(cluster)).await.expect("the network can be looked at")
     }
 
     /// Makes, boots or repairs a machine, as the engine does.
@@ -74,6 +86,11 @@ impl<'a> Subject<'a> {
         let was_on = machines.get(name).is_some_and(|machine| machine.state().power == Power::On);
         let node = cluster.node(name).expect("the cluster has the node");
         self.nodes().ensure(cluster, &node, was_on).await
+    }
+
+    /// What is to be inside a node.
+    pub async fn config(self, cluster: &Cluster, node: &Node) -> NodeConfig {
+        self.nodes().config(cluster, node).await.expect("the host can be asked")
     }
 
     /// The network and the machine of the first node.
@@ -95,9 +112,9 @@ impl<'a> Subject<'a> {
 
     /// What the host cannot give the cluster's nodes.
     pub async fn check(self, cluster: &Cluster) -> Vec<Refusal> {
-        let nodes: Vec<_> = cluster.spec.nodes.iter().map(|node| node.name.clone()).collect();
-        let mut refused = self.driver().check(cluster, &nodes).await.expect("mounts can be checked");
-        refused.extend(self.network().check(cluster).await.expect("ports can be checked"));
+        let wanted: Vec<_> = cluster.nodes().map(|node| MachineSpec::of(cluster, &node)).collect();
+        let mut refused = self.driver().check(&wanted).await.expect("mounts can be checked");
+        refused.extend(self.network().check(&NetworkPlan::of(cluster)).await.expect("ports can be checked"));
         refused
     }
 
@@ -114,18 +131,29 @@ impl<'a> Subject<'a> {
 
     /// Stops the machine of the first node.
     pub async fn stop(self, cluster: &Cluster) -> Changed {
-        self.driver().stop(cluster.name(), node(cluster)).await.expect("the machine can be stopped")
+        self.stop_node(cluster, node(cluster)).await
+    }
+
+    /// Stops a machine, as the engine does.
+    pub async fn stop_node(self, cluster: &Cluster, name: &NodeName) -> Changed {
+        let stopped = self.fleet().stop(self.driver().name(), cluster.name(), name).await;
+        stopped.expect("the machine can be stopped")
     }
 
     /// Removes the machine of the first node.
     pub async fn remove(self, cluster: &Cluster) -> Changed {
-        self.driver().remove(cluster.name(), node(cluster)).await.expect("the machine can be removed")
+        self.remove_node(cluster, node(cluster)).await
+    }
+
+    /// Removes a machine, as the engine does.
+    pub async fn remove_node(self, cluster: &Cluster, name: &NodeName) -> Changed {
+        let removed = self.fleet().remove(self.driver().name(), cluster.name(), name).await;
+        removed.expect("the machine can be removed")
     }
 
     /// Removes all machines and the network.
     pub async fn remove_all(self, cluster: &Cluster) -> Changed {
-        let machines = self.driver().remove_all(cluster.name()).await.expect("machines can be removed");
-        machines.or(self.network().remove(cluster.name()).await.expect("the network can be removed"))
+        self.fleet().remove_all(cluster.name()).await.expect("machines and network can be removed")
     }
 }
 
@@ -153,7 +181,11 @@ mod tests {
     async fn the_fakes_keep_to_the_contracts() {
         for (name, case) in SUITES.into_iter().flatten() {
             println!("{name}");
-            let driver = Arc::new(FakeDriver::answering(ANSWERS));
+            let driver = FakeDriver::answering(&[ANSWERS, sessions::ANSWERS].concat());
+            for (key, acts) in sessions::PROGRAMS {
+                driver.programs.add(key, acts);
+            }
+            let driver = Arc::new(driver);
             let host: Arc<dyn Host> = Arc::new(FakeComputer::new("local", &Calls::default(), &[driver]));
             case(Subject::of(&host), &fake::cluster("10.213.0.0/24")).await;
         }

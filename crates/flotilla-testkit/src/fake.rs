@@ -14,6 +14,7 @@ mod kubeconfig;
 mod machine;
 mod network;
 mod node;
+mod program;
 
 use flotilla_core::{Allocations, Cluster};
 use flotilla_spec::ClusterSpec;
@@ -23,11 +24,12 @@ pub use bundles::FakeBundles;
 pub use calls::{Calls, Fault, When, until_killed, until_killed_async};
 pub use computer::FakeComputer;
 pub use driver::FakeDriver;
-pub use etcd::snapshot;
+pub use etcd::{member_status, snapshot};
 pub use host::FakeHost;
 pub use kubeconfig::FakeKubeconfig;
 pub use machine::{Answer, FakeMachine};
 pub use network::FakeNetwork;
+pub use program::{Act, Opened, Programs};
 
 /// A cluster `demo` of one node `demo`, in a network of the caller's choosing.
 pub fn cluster(subnet: &str) -> Cluster {
@@ -47,12 +49,11 @@ nodes:
 /// The cluster of a file, with addresses handed out in the order of its nodes.
 pub fn cluster_of(yaml: &str, subnet: &str) -> Cluster {
     let spec = ClusterSpec::from_yaml(yaml).expect("the test's file is sound");
-    let nodes = spec.nodes.iter().map(|node| node.name.clone()).zip(1..);
     let subnet = subnet.parse().expect("the test's subnet is one");
     let pods = "10.244.0.0/16".parse().expect("it is a range");
-    let nodes = nodes.collect();
-    let allocations = Allocations { nodes, ..Allocations::new(subnet, pods, "sha256:0".to_owned()) };
-    Cluster { spec, allocations }
+    let mut cluster = Cluster::new(spec, Allocations::new(subnet, pods, "sha256:0".to_owned()));
+    cluster.allocate().expect("there is room");
+    cluster
 }
 
 /// A cluster `demo` with a node for each role: `demo`, `demo-m02`, `demo-m03` …

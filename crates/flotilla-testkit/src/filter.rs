@@ -9,7 +9,7 @@ const PATTERNS: [(&str, &str); 11] = [
     ("##:##:## UTC", "[TIME]"),
     ("process * ", "process [PID] "),
     ("\"id\":\"*-*\"", "\"id\":\"[ID]\""),
-    ("\"seconds\":*.#", "\"seconds\":\"[DURATION]\""),
+    ("\"seconds\":\"*.#\"", "\"seconds\":\"[DURATION]\""),
     ("created *s ago", "created [AGE] ago"),
     ("done in *.# s", "done in [DURATION]"),
     ("done in * s", "done in [DURATION]"),

@@ -9,15 +9,25 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
-/// Reports that a test does nothing, because the host lacks something. Where nothing may be missing, as in CI, that is
+/// Reports that a test does nothing, because the host lacks something that it could have: root, a program. Where nothing may be missing, as in CI, that is
 /// a failure: `FLOTILLA_TEST_REQUIRE` is set.
 pub fn skip(why: &str) {
     if let Err(error) = skip_unless(required(), why) {
         panic!("{error}");
     }
-    // Not by a macro, whose output the harness keeps to itself: a skipped test looks like one that passed.
+    report("skipped", why);
+}
+
+/// Reports that there is nothing to test on this host, as hosts of its kind do not have what the test is about. That is
+/// never a failure: nothing that could be installed is missing.
+pub fn does_not_apply(why: &str) {
+    report("does not apply here", why);
+}
+
+/// Not by a macro, whose output the harness keeps to itself: a test that did nothing looks like one that passed.
+fn report(what: &str, why: &str) {
     let thread = std::thread::current();
-    let line = format!("test {} skipped: {why}\n", thread.name().unwrap_or_default());
+    let line = format!("test {} {what}: {why}\n", thread.name().unwrap_or_default());
     drop(std::io::stderr().write_all(line.as_bytes()));
 }
 

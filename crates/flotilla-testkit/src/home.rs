@@ -8,12 +8,16 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::directory::directory;
 use crate::filter::Filter;
+use crate::network::own_network;
 use crate::ran::{Ran, Seen};
 use crate::running::Running;
 use crate::terminal;
 
 /// A user's home with nothing in it, and the program under test. Gone when dropped.
+///
+/// The program, and the thread that made the home, have a network of their own ([`own_network`](crate::own_network)).
 ///
 /// Of our environment the program sees only PATH; HOME is this directory and `FLOTILLA_HOME` one
 /// below it. All three can be set otherwise.
@@ -31,8 +35,8 @@ impl Home {
         reason = "tests give the programs of the machine to the one under test"
     )]
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        let folder =
-            tempfile::Builder::new().prefix("flotilla-home-").tempdir().expect("a folder for a test");
+        own_network();
+        let folder = directory();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let env = vec![
             ("PATH".into(), path),
@@ -67,13 +71,17 @@ impl Home {
         self.path().join("flotilla")
     }
 
-    /// Everything in the home, sorted, relative to it; directories end with a slash.
+    /// Everything in the home but the logs of commands, sorted, relative to it; directories end with a slash.
     pub fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut todo = vec![self.path().to_owned()];
+        let logs = self.state().join("logs");
         while let Some(folder) = todo.pop() {
-            for item in fs::read_dir(&folder).expect("a folder of the home") {
+            for item in fs::read_dir(&folder).expect("a directory of the home") {
                 let item = item.expect("an entry of the home");
+                if item.path() == logs {
+                    continue;
+                }
                 let name = item.path().strip_prefix(self.path()).expect("it is below").display().to_string();
                 if item.file_type().expect("the type of an entry").is_dir() {
                     todo.push(item.path());
@@ -99,7 +107,7 @@ impl Home {
         Running::start(command, self.filter())
     }
 
-    /// Runs the program when nobody reads what it prints, as in `flotilla … | true`.
+    /// Runs the program when its output is not read, as in `flotilla … | true`.
     pub fn run_unread(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ran {
         let (reader, writer) = io::pipe().expect("a pipe");
         drop(reader);
@@ -124,7 +132,7 @@ impl Home {
         terminal::run(columns, self.terminal_command(args), None, self.filter())
     }
 
-    /// The same with somebody at the terminal who has typed this.
+    /// The same with a user at the terminal who has typed this.
     pub fn answer_on_terminal(&self, typed: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Seen {
         terminal::run(120, self.terminal_command(args), Some(typed), self.filter())
     }

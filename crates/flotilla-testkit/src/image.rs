@@ -53,7 +53,7 @@ impl Image {
     /// A directory of the host's with all that is in it, links as links.
     pub fn folder(&mut self, path: &str, folder: &Path) {
         self.0.0.follow_symlinks(false);
-        self.0.0.append_dir_all(path, folder).expect("a folder can be read");
+        self.0.0.append_dir_all(path, folder).expect("a directory can be read");
     }
 
     pub fn link(&mut self, path: &str, target: &str) {

@@ -11,19 +11,25 @@
 
 pub mod bundles;
 pub mod contract;
+mod directory;
 pub mod fake;
 mod filter;
 pub mod harness;
 mod home;
 pub mod image;
+mod network;
+mod program;
 mod ran;
 mod running;
 mod terminal;
 
 use sha2::{Digest, Sha256};
 
-pub use harness::skip;
+pub use directory::directory;
+pub use harness::{does_not_apply, skip};
 pub use home::Home;
+pub use network::{LAN, own_network};
+pub use program::write_program;
 pub use ran::{Ran, Seen};
 pub use running::Running;
 

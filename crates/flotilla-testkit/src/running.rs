@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::ran::Ran;
 
 /// No program in a test takes as long, however busy the machine is.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// A program that runs while the test goes on.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a program whose outputs are pipes, or go where nobody looks.
+    /// Starts a program whose outputs are pipes, or are discarded.
     pub(crate) fn start(command: Command, filter: Filter) -> Self {
         let mut child = spawn(command);
         let stdout = Collected::from(child.stdout.take());
@@ -52,8 +52,7 @@ impl Running {
 
     /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT)
-            .expect("the program is there: nobody waited for it");
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("the program has not been waited for");
     }
 
     /// Waits for its end.
@@ -121,7 +120,7 @@ impl Collected {
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             loop {
-                // A terminal that nobody is on any more fails to be read instead of ending (EIO).
+                // Reading a terminal that no program has open fails (EIO) instead of ending.
                 let read = stream.read(&mut buffer).unwrap_or(0);
                 let mut state = into.lock();
                 state.bytes.extend_from_slice(&buffer[..read]);

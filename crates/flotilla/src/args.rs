@@ -3,22 +3,27 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use flotilla_core::explain::DEFAULT_CLUSTER;
 
+use crate::screen::Stream;
+
+mod accepted;
 mod cluster;
 mod etcd;
 mod file;
+mod headings;
 mod list;
 mod node;
 
+pub(crate) use accepted::{AcceptedArgs, AcceptedStartArgs, DeleteOnFailureArgs};
 pub(crate) use cluster::{
     ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, IpArgs, KubectlArgs, LayoutArg, LogsArgs,
     PauseArgs, RuntimeArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};
-pub(crate) use list::{GetCommand, ProfileCommand, ProfileListArgs, ProfileListOutput};
+pub(crate) use list::{GetCommand, ProfileArgs, ProfileCommand, ProfileListArgs, ProfileListOutput};
 pub(crate) use node::{
     NodeAddArgs, NodeCommand, NodeCopyArgs, NodeDeleteArgs, NodeListArgs, NodeListOutput, NodeMakingArgs,
     NodeSettingsArgs, NodeStartArgs, NodeStopArgs, NodeUpdateArgs,
@@ -39,9 +44,8 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, value_name = "NAME", help_heading = "Global options",
           help = format!("Name of the cluster [default: {DEFAULT_CLUSTER}]"))]
     pub(crate) profile: Option<String>,
-    /// Accepted for minikube's scripts
-    #[arg(long, global = true, hide = true)]
-    pub(crate) alsologtostderr: bool,
+    #[command(flatten)]
+    pub(crate) accepted: AcceptedArgs,
     /// Log level: 1 for steps and programs, 4 also for API requests, 7 for everything
     #[arg(long, short = 'v', global = true, value_name = "LEVEL", visible_alias = "v",
           help_heading = "Global options", value_parser = clap::value_parser!(u8).range(0..=10))]
@@ -101,13 +105,8 @@ pub(crate) enum Command {
         flotilla node delete m02             drain, remove, delete its data"
     )]
     Node(NodeCommand),
-    /// List clusters like minikube
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  flotilla profile list\n  flotilla profile list -o json --light"
-    )]
-    Profile(ProfileCommand),
-    /// List clusters like kind
+    Profile(ProfileArgs),
+    /// List clusters (same command and format as kind)
     #[command(subcommand, after_help = "Examples:\n  flotilla get clusters\n  flotilla get clusters -o json")]
     Get(GetCommand),
     /// Show the members of etcd, save and restore snapshots
@@ -303,6 +302,15 @@ impl Cli {
         self.verbosity.or(self.verbose.then_some(1)).filter(|level| *level > 0)
     }
 
+    /// Where progress goes without a terminal: scripts for minikube take what `start` writes to standard error for problems.
+    /// The steps of a dry run are data.
+    pub(crate) fn progress(&self) -> Stream {
+        match &self.command {
+            Command::Start(args) if !args.dry_run => Stream::Output,
+            _ => Stream::Error,
+        }
+    }
+
     /// The output format of the command.
     pub(crate) fn output(&self) -> Output {
         let args = match &self.command {
@@ -332,7 +340,7 @@ impl Cli {
             | Command::UpdateContext(output)
             | Command::List(output)
             | Command::Get(GetCommand::Clusters(output)) => *output,
-            Command::Profile(command) => return command.output(),
+            Command::Profile(args) => return args.output(),
             Command::Export
             | Command::Schema
             | Command::Completion(_)
@@ -344,6 +352,76 @@ impl Cli {
             }
         };
         args.output
+    }
+}
+
+/// All commands and flags, under their headings.
+pub(crate) fn command() -> clap::Command {
+    headings::applied(Cli::command())
+}
+
+/// Reads a command line. It begins with the program's own name.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+impl Command {
+    /// The first word of the command.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Status(_) => "status",
+            Self::List(_) => "list",
+            Self::Stop(_) => "stop",
+            Self::Delete(_) => "delete",
+            Self::Apply(_) => "apply",
+            Self::Diff(_) => "diff",
+            Self::Export => "export",
+            Self::Schema => "schema",
+            Self::Pause(_) => "pause",
+            Self::Unpause(_) => "unpause",
+            Self::DockerEnv(_) => "docker-env",
+            Self::Node(_) => "node",
+            Self::Profile(_) => "profile",
+            Self::Get(_) => "get",
+            Self::Etcd(_) => "etcd",
+            Self::Recover(_) => "recover",
+            Self::Kubectl(_) => "kubectl",
+            Self::Ssh(_) => "ssh",
+            Self::Logs(_) => "logs",
+            Self::Cp(_) => "cp",
+            Self::Ip(_) => "ip",
+            Self::Doctor(_) => "doctor",
+            Self::UpdateContext(_) => "update-context",
+            Self::Bundle(_) => "bundle",
+            Self::Version(_) => "version",
+            Self::Completion(_) => "completion",
+        }
+    }
+
+    /// Whether it changes something, so that the audit log has it. Programs in nodes and kubectl are not ours to log.
+    pub(crate) fn is_audited(&self) -> bool {
+        match self {
+            Self::Start(args) => !args.dry_run,
+            Self::Apply(args) => !args.dry_run,
+            Self::Stop(_)
+            | Self::Delete(_)
+            | Self::Pause(_)
+            | Self::Unpause(_)
+            | Self::Recover(_)
+            | Self::Cp(_)
+            | Self::UpdateContext(_) => true,
+            Self::Node(command) => command.changes_something(),
+            Self::Etcd(command) => !matches!(command, EtcdCommand::Status(_)),
+            _ => false,
+        }
+    }
+
+    /// A start that is no dry run.
+    pub(crate) fn is_start(&self) -> bool {
+        matches!(self, Self::Start(args) if !args.dry_run)
     }
 }
 

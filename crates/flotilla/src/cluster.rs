@@ -1,13 +1,9 @@
 //! What commands about clusters share: the use cases' context, a runtime, signals.
 
-pub(crate) mod certificates;
-mod kubeconfig;
-
 use std::future::Future;
 
 use flotilla_core::Cancel;
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::Engine;
 use flotilla_engine::store::ClusterStore;
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::ClusterName;
@@ -17,8 +13,6 @@ use crate::interrupt;
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::wiring::Wiring;
-
-pub(crate) use kubeconfig::PersonalKubeconfig;
 
 /// A command's surroundings.
 pub(crate) struct Cx<'a> {
@@ -53,17 +47,18 @@ impl<'a> Cx<'a> {
         self.screen.settings()
     }
 
-    pub(crate) fn engine(&self) -> Engine<'_> {
-        self.context().engine()
-    }
-
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
+    /// Whether signals are ours to handle: those of a test's process are not.
+    pub(crate) fn handles_signals(&self) -> bool {
+        self.wiring.cancels_on_signals
+    }
+
     /// From here on Ctrl-C ends what runs, in an orderly way.
     pub(crate) fn handle_signals(&self) -> Result<(), OpError> {
-        if !self.wiring.cancels_on_signals {
+        if !self.handles_signals() {
             return Ok(());
         }
         interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())

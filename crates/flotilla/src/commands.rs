@@ -1,6 +1,7 @@
 //! One file per command, each with a `run`.
 
 mod apply;
+mod availability;
 mod bundle;
 mod completion;
 mod cp;
@@ -9,6 +10,7 @@ mod diff;
 mod doctor;
 mod etcd;
 mod export;
+mod failure;
 mod file;
 mod ip;
 mod kubectl;
@@ -16,6 +18,7 @@ mod list;
 mod logs;
 mod node;
 mod pause;
+mod profile;
 mod recover;
 mod schema;
 mod ssh;
@@ -25,24 +28,28 @@ mod stop;
 mod update_context;
 mod version;
 
-use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_ops::OpError;
 use flotilla_spec::SpecError;
 
-use crate::args::{Cli, Command, GetCommand, ProfileCommand};
+use crate::args::{Command, GetCommand, ProfileArgs, ProfileCommand};
 use crate::cluster::Cx;
+use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::wiring::Wiring;
 
 /// Gives the exit status of a command that went well: nearly always 0.
-pub(crate) fn run(cli: Cli, screen: &Screen, wiring: &Wiring) -> Result<u8, OpError> {
+pub(crate) fn run(
+    command: Command,
+    profile: &Profile,
+    screen: &Screen,
+    wiring: &Wiring,
+) -> Result<u8, OpError> {
     let done = |()| 0;
-    let profile = cli.profile.as_deref();
-    let cx = || Cx::new(profile.unwrap_or(DEFAULT_CLUSTER), screen, wiring);
-    match cli.command {
+    let cx = || Cx::new(profile.name(), screen, wiring);
+    match command {
         Command::Start(args) => start::run(profile, &args, screen, wiring).map(done),
-        Command::Apply(args) => apply::run(profile, &args, screen, wiring).map(done),
-        Command::Diff(args) => diff::run(profile, &args, screen, wiring),
+        Command::Apply(args) => apply::run(profile.given(), &args, screen, wiring).map(done),
+        Command::Diff(args) => diff::run(profile.given(), &args, screen, wiring),
         Command::Export => export::run(&cx()?).map(done),
         Command::Schema => {
             schema::run(screen);
@@ -50,7 +57,12 @@ pub(crate) fn run(cli: Cli, screen: &Screen, wiring: &Wiring) -> Result<u8, OpEr
         }
         Command::Status(args) => status::run(&cx()?, &args),
         Command::List(_) => list::run(&cx()?).map(done),
-        Command::Profile(ProfileCommand::List(args)) => list::run_profiles(&cx()?, &args).map(done),
+        Command::Profile(ProfileArgs { command: Some(ProfileCommand::List(args)), .. }) => {
+            list::run_profiles(&cx()?, &args).map(done)
+        }
+        Command::Profile(ProfileArgs { name, .. }) => {
+            profile::run(&cx()?, profile, name.as_deref()).map(done)
+        }
         Command::Get(GetCommand::Clusters(_)) => list::run_names(&cx()?).map(done),
         Command::Stop(args) => stop::run(&cx()?, &args).map(done),
         Command::Delete(args) => delete::run(&cx()?, &args).map(done),
@@ -61,8 +73,8 @@ pub(crate) fn run(cli: Cli, screen: &Screen, wiring: &Wiring) -> Result<u8, OpEr
         Command::Etcd(command) => etcd::run(&cx()?, &command),
         Command::Recover(args) => recover::run(&cx()?, &args).map(done),
         Command::Kubectl(args) => kubectl::run(&cx()?, args).map(done),
-        Command::Ssh(args) => ssh::run(&cx()?, &args).map(done),
-        Command::Logs(args) => logs::run(&cx()?, &args).map(done),
+        Command::Ssh(args) => ssh::run(&cx()?, &args),
+        Command::Logs(args) => logs::run(&cx()?, &args),
         Command::Cp(args) => cp::run(&cx()?, &args).map(done),
         Command::Ip(args) => ip::run(&cx()?, &args).map(done),
         Command::Doctor(_) => Ok(doctor::run(&cx()?)),

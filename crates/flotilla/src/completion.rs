@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 use flotilla_bundle::BundleStore;
@@ -11,7 +11,8 @@ use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_engine::store::ClusterStore;
 use flotilla_spec::ClusterName;
 
-use crate::args::Cli;
+use crate::args;
+use crate::profile;
 use crate::settings::Settings;
 
 /// The variable by which the shell's script asks.
@@ -27,7 +28,7 @@ pub fn answer_shell(arguments: &[OsString]) -> bool {
 
 /// All that can be typed, with the names that are known here.
 fn command(profile: &str) -> Command {
-    named(Cli::command(), profile, true)
+    named(args::command(), profile, true)
 }
 
 /// `is_known`: names of nodes in this command are those of nodes that exist.
@@ -97,5 +98,8 @@ fn profile_in(arguments: &[OsString]) -> String {
     let is_flag = |word: &str| ["-p", "--profile"].contains(&word);
     let apart = words.windows(2).find(|pair| is_flag(&pair[0])).map(|pair| pair[1].clone().into_owned());
     let joined = || words.iter().find_map(|word| word.strip_prefix("--profile=").map(str::to_owned));
-    apart.or_else(joined).unwrap_or_else(|| DEFAULT_CLUSTER.to_owned())
+    apart
+        .or_else(joined)
+        .or_else(|| profile::selected(&Settings::from_environment()))
+        .unwrap_or_else(|| DEFAULT_CLUSTER.to_owned())
 }

@@ -1,6 +1,6 @@
 //! `flotilla`: arguments and environment → [`flotilla::run`] → exit status.
 //!
-//! The same binary is PID 1 of the nodes and their `systemctl`, and starts itself again as a stage wherever a fresh
+//! The same binary is PID 1 of the nodes and their `systemctl` and `sudo`, and starts itself again as a stage wherever a fresh
 //! process of one thread is needed: to launch a machine, to enter one, to run something in a sandbox.
 
 use std::process::ExitCode;

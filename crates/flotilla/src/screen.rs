@@ -2,26 +2,36 @@
 
 mod bars;
 mod console;
+mod escape;
 mod events;
 mod lines;
+mod log;
 mod pace;
+mod streams;
 mod template;
 
 pub use console::{Captured, Console};
+pub(crate) use escape::Escape;
+pub(crate) use lines::Stream;
+pub(crate) use streams::Sink;
 pub(crate) use template::fill_in;
 
+use std::ffi::OsString;
 use std::io;
+use std::iter;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
-use flotilla_core::explain::about;
+use flotilla_core::explain::{DEFAULT_CLUSTER, about, named, with_typed};
 use flotilla_core::{Code, Event, Reporter};
 use flotilla_ops::OpError;
 use flotilla_spec::ClusterName;
 use serde::Serialize;
 
 use crate::args::Output;
+use crate::foreign::Answer;
 use crate::settings::Settings;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -34,8 +44,13 @@ pub(crate) struct Screen {
     settings: Settings,
     console: Console,
     reader: Reader,
+    /// The command line, for hints that repeat it.
+    typed: String,
+    log: log::Log,
     /// What the command is about, once that is known.
     cluster: OnceLock<ClusterName>,
+    /// The cluster of commands that name none.
+    default: String,
     /// Why data could not be written.
     lost: Mutex<Option<io::Error>>,
 }
@@ -48,18 +63,55 @@ enum Reader {
 }
 
 impl Screen {
-    pub(crate) fn new(output: Output, settings: &Settings, console: &Console) -> Self {
+    /// `arguments` begin with the program's own name.
+    pub(crate) fn new(
+        output: Output,
+        progress: Stream,
+        arguments: &[OsString],
+        settings: &Settings,
+        console: &Console,
+    ) -> Self {
         let reader = match output {
             Output::Json => Reader::Json(events::CloudEvents::to(console)),
             Output::Text if settings.progress && console.has_terminal() => Reader::Bars(bars::Bars::new()),
-            Output::Text => Reader::Lines(lines::Lines::to(console)),
+            Output::Text => Reader::Lines(lines::Lines::to(console, progress)),
         };
         let (settings, console) = (settings.clone(), console.clone());
-        Self { settings, console, reader, cluster: OnceLock::new(), lost: Mutex::default() }
+        let typed = command_line(&settings.program, arguments);
+        Self {
+            settings,
+            console,
+            reader,
+            typed,
+            log: log::Log::default(),
+            cluster: OnceLock::new(),
+            default: DEFAULT_CLUSTER.to_owned(),
+            lost: Mutex::default(),
+        }
+    }
+
+    /// Commands in hints are about this cluster if they name none.
+    pub(crate) fn with_default(mut self, cluster: &str) -> Self {
+        cluster.clone_into(&mut self.default);
+        self
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub(crate) fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// The name of the cluster that the command is about.
+    pub(crate) fn cluster(&self) -> Option<&ClusterName> {
+        self.cluster.get()
+    }
+
+    /// What the command has said so far, for a log file.
+    pub(crate) fn logged(&self) -> String {
+        self.log.all()
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -75,8 +127,15 @@ impl Screen {
         self.cluster.get_or_init(|| cluster.clone());
     }
 
-    fn named(&self, text: &str) -> String {
-        self.cluster.get().map_or_else(|| text.to_owned(), |cluster| about(cluster, text))
+    /// A text with commands that can be pasted.
+    pub(crate) fn named(&self, text: &str) -> String {
+        let text = with_typed(text, &self.typed);
+        match self.cluster.get() {
+            // Without its name a command would be about another one.
+            Some(cluster) if self.default != DEFAULT_CLUSTER => named(cluster, &text),
+            Some(cluster) => about(cluster, &text),
+            None => text,
+        }
     }
 
     /// A line of data.
@@ -88,6 +147,11 @@ impl Screen {
             }
             _ => {}
         }
+    }
+
+    /// A line of data that somebody else wrote. On a terminal only what is visible text is shown as it is.
+    pub(crate) fn foreign_line(&self, text: &str) {
+        if self.console.shows_data() { self.line(&escape::text(text)) } else { self.line(text) }
     }
 
     /// Data for scripts.
@@ -146,28 +210,33 @@ impl Screen {
 
     /// How a command that changes things ended: a sentence, or with `-o json` the last event.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
+        let text = text();
+        self.log.text(&text);
         match &self.reader {
             Reader::Json(events) => events.result(value),
             Reader::Bars(bars) => {
                 bars.clear();
-                self.line(&text());
+                self.line(&text);
             }
-            Reader::Lines(_) => self.line(&text()),
+            Reader::Lines(_) => self.line(&text),
         }
     }
 
     /// `error[CODE]: …`, then the causes, the details and what can be done.
     pub(crate) fn failure(&self, failure: &OpError) {
         let hints: Vec<_> = failure.hints().iter().map(|hint| self.named(hint)).collect();
-        if let Reader::Json(events) = &self.reader {
-            return events.failure(failure, &hints);
-        }
+        let details: Vec<_> = failure.details().iter().map(|detail| self.named(detail)).collect();
         let chain = failure.chain();
         let mut lines = vec![format!("{ERROR}error[{}]{ERROR:#}: {}", failure.code().name, chain[0])];
         lines.extend(chain[1..].iter().map(|cause| format!("  caused by: {cause}")));
-        lines.extend(failure.details().iter().map(|detail| format!("    {detail}")));
+        lines.extend(details.iter().map(|detail| format!("    {detail}")));
         lines.extend(hints.iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}")));
-        self.say(&lines.join("\n"));
+        let text = lines.join("\n");
+        self.log.text(&text);
+        match &self.reader {
+            Reader::Json(events) => events.failure(failure, &details, &hints),
+            _ => self.say(&text),
+        }
     }
 
     /// Writes to stderr, where there may be bars.
@@ -186,12 +255,28 @@ impl Reporter for Screen {
             Event::Warning { text } => Event::Warning { text: self.named(&text) },
             other => other,
         };
+        self.log.event(&event);
         match &self.reader {
             Reader::Bars(bars) => bars.report(event),
             Reader::Lines(lines) => lines.report(event),
             Reader::Json(events) => events.report(event),
         }
     }
+}
+
+/// A command as a shell reads it, with the program's path.
+fn command_line(program: &Path, arguments: &[OsString]) -> String {
+    let arguments = arguments.iter().skip(1).map(|argument| argument.to_string_lossy());
+    let words = std::iter::once(program.to_string_lossy()).chain(arguments);
+    words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// A command line that cannot be read, for a script that asked for JSON.
@@ -202,6 +287,17 @@ pub(crate) fn usage_error(code: Code, error: &clap::Error, console: &Console) {
     events::CloudEvents::to(console).error(code, message, advice.trim());
 }
 
+/// A command line of another tool, and what to type instead.
+pub(crate) fn foreign_words(code: Code, answer: &Answer, wants_json: bool, console: &Console) {
+    if wants_json {
+        events::CloudEvents::to(console).error(code, &answer.message, &answer.hints.join("\n"));
+        return;
+    }
+    let error = format!("{ERROR}error[{}]{ERROR:#}: {}", code.name, answer.message);
+    let hints = answer.hints.iter().map(|hint| format!("{HINT}hint{HINT:#}: {hint}"));
+    console.err(&iter::once(error).chain(hints).collect::<Vec<_>>().join("\n"));
+}
+
 /// Columns between lines, as minikube shows them.
 pub(crate) fn bordered_table(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
@@ -209,7 +305,10 @@ pub(crate) fn bordered_table(heading: &[&str], rows: impl Iterator<Item = Vec<St
     for row in rows {
         table.add_row(row);
     }
-    table.to_string()
+    let table = table.to_string();
+    // The line below the heading, also above and below all.
+    let border = table.lines().nth(1).unwrap_or_default();
+    format!("{border}\n{table}\n{border}")
 }
 
 /// Columns under a heading, as `kubectl get` shows them.
@@ -223,4 +322,16 @@ pub(crate) fn table(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -
         column.set_padding((0, 3));
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_command_line_can_be_pasted() {
+        let typed = ["flotilla", "ssh", "-p", "demo", "--", "echo it's $HOME", ""].map(OsString::from);
+        let line = command_line(Path::new("/opt/flotilla"), &typed);
+        assert_eq!(line, r"/opt/flotilla ssh -p demo -- 'echo it'\''s $HOME' ''");
+    }
 }

@@ -1,8 +1,13 @@
 //! The one place that reads the environment.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+use crate::owned::Directory;
+
+const MINIKUBE: &str = ".minikube";
 
 /// What the environment says.
 #[derive(Debug, Clone)]
@@ -17,8 +22,14 @@ pub struct Settings {
     pub kubeconfig: Option<OsString>,
     /// Who gets the files that are made in the user's home, if that is not who runs us: who called sudo.
     pub owner: Option<(u32, u32)>,
+    /// `MINIKUBE_HOME`: where tools for minikube look for logs and profiles.
+    pub minikube_home: Option<PathBuf>,
+    /// The name of the user, also with sudo.
+    pub user: Option<String>,
     /// The kind of terminal, for programs in a node.
     pub term: Option<String>,
+    /// This program: root may not find it in its own `PATH`.
+    pub program: PathBuf,
 }
 
 impl Settings {
@@ -38,11 +49,21 @@ impl Settings {
         Self {
             kubeconfig: set("KUBECONFIG"),
             owner,
+            minikube_home: set("MINIKUBE_HOME").map(PathBuf::from),
+            user: set("SUDO_USER").or_else(|| set("USER")).and_then(|name| name.into_string().ok()),
             term: set("TERM").and_then(|term| term.into_string().ok()),
             user_home,
+            program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("flotilla")),
             home: std::path::absolute(&home).unwrap_or(home),
             progress: set("FLOTILLA_NO_PROGRESS").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }
+    }
+
+    /// Opens the directory `.minikube`, where tools for minikube look. It is created, and so is the one that it is in, as minikube does.
+    pub(crate) fn minikube_directory(&self) -> io::Result<Directory> {
+        let home = self.minikube_home.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let directory = Directory::open_or_create(home, self.owner)?;
+        if home.ends_with(MINIKUBE) { Ok(directory) } else { directory.below(MINIKUBE) }
     }
 
     /// Lets who called sudo look into the state directory, if it is in their home: root has made it, and only for itself.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use flotilla_bundle::BundleStore;
 use flotilla_core::{Bootstrapper, Bundles, Cancel, Host, Kubeconfig, Reporter};
 use flotilla_engine::Fleet;
+use flotilla_engine::fleet::Hosts;
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::Kubeadm;
+use flotilla_kubeadm::kubeconfig::PersonalKubeconfig;
 use flotilla_linux::process::host_size;
 use flotilla_native::Native;
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::quantity::HostSize;
 
-use crate::cluster::PersonalKubeconfig;
 use crate::settings::Settings;
 
 /// What every command is wired to.
@@ -42,11 +43,15 @@ impl Wiring {
         let cancel = Cancel::new();
         let asked = cancel.clone();
         let store = ClusterStore::new(&settings.home);
+        let hosts: Vec<Arc<dyn Host>> = vec![Arc::new(Native::new(&settings.home, &cancel))];
+        let reach = Arc::new(Hosts(hosts.clone()));
+        let Settings { kubeconfig, user_home, owner, .. } = settings;
+        let kubeconfig = PersonalKubeconfig::new(kubeconfig.as_deref(), user_home, *owner, store.clusters());
         Ok(Self {
-            hosts: vec![Arc::new(Native::new(&settings.home, &cancel))],
-            bootstrapper: Arc::new(Kubeadm::new(Arc::new(move || asked.is_cancelled()))),
+            hosts,
+            bootstrapper: Arc::new(Kubeadm::new(Arc::new(move || asked.is_cancelled()), reach)),
             bundles: Arc::new(BundleStore::open(settings.home.clone(), cancel.clone())?),
-            kubeconfig: Arc::new(PersonalKubeconfig::new(settings, store.clone())),
+            kubeconfig: Arc::new(kubeconfig),
             store,
             cancel,
             host: this_host(),

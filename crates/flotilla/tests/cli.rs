@@ -5,13 +5,16 @@
 mod cli {
     mod absent;
     mod build;
+    mod called_as;
     mod completion;
     mod control_planes;
+    mod crowded;
     mod doctor;
     mod dry_run;
     mod etcd;
     mod exit_codes;
     mod file;
+    mod foreign;
     mod help;
     mod import_export;
     mod interrupt;
@@ -28,6 +31,7 @@ mod cli {
     mod remove;
     mod start_bundle;
     mod stopped;
+    mod sudo;
     mod terminal;
     mod usage;
     mod verify;

@@ -4,8 +4,14 @@
 #[cfg(test)]
 mod fakes {
     mod coverage;
+    mod data;
     mod kills;
+    mod minikube;
+    mod questions;
     mod refusals;
+    mod results;
     mod scripts;
+    mod sessions;
+    mod warnings;
     mod world;
 }

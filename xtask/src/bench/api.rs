@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::Result;
+use flotilla_core::cluster::url;
 use flotilla_engine::store::ClusterStore;
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -40,14 +41,14 @@ pub(super) async fn serves(flotilla: &Flotilla) -> Client {
 
 /// A client, once the cluster has an address and an administrator.
 ///
-/// By a file in the node, which is there before the API serves; the user's kubeconfig comes after that.
+/// From a file in the node, which exists before the API serves; the user's kubeconfig is written later.
 pub(super) async fn client(flotilla: &Flotilla) -> Option<Client> {
     let cluster = ClusterStore::new(&flotilla.home).load(&flotilla.cluster).ok()??;
     let file = flotilla.primary().join("upper/etc/kubernetes/super-admin.conf");
     let kubeconfig = Kubeconfig::read_from(file).ok()?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.ok()?;
     // The file's own address is a name that only nodes know.
-    config.cluster_url = cluster.api_url().parse().ok()?;
+    config.cluster_url = url(cluster.api()).parse().ok()?;
     config.proxy_url = None;
     config.connect_timeout = Some(CONNECT);
     // A watch may be silent for long.
@@ -138,7 +139,7 @@ pub(super) async fn pods_are_back(client: &Client, old: Containers, mut back: im
 
 /// Watches until what was looked for is seen.
 ///
-/// An API server that is just starting may refuse or break off a watch: it is begun again, from what is there then.
+/// An API server that is just starting may refuse or break off a watch: it is started again, from the current state.
 async fn follow<K, T>(api: &Api<K>, what: &WatchParams, mut see: impl FnMut(K) -> Option<T>) -> T
 where
     K: Clone + Debug + DeserializeOwned,

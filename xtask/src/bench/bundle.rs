@@ -18,7 +18,7 @@ pub(super) fn run(project: &Path, flotilla: &str, versions: &[String], json: boo
     let mut rows = Vec::new();
     for version in versions {
         rows.extend(bench.build(version)?);
-        // Again: it is there now.
+        // Again: now it exists.
         rows.push(json!({"version": version, "step": "found", "seconds": bench.timed(version)?.0}));
     }
     if json {

@@ -84,7 +84,7 @@ impl Flotilla {
     }
 }
 
-/// Steps told by events as they come in. What is no event is no step.
+/// Steps reported by events as they come in. Other lines are no steps.
 #[derive(Default)]
 struct Steps {
     begun: BTreeMap<String, f64>,

@@ -38,7 +38,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// For how long clients ask, and when in that time somebody is killed.
 const OBSERVED: Duration = Duration::from_secs(15);
 const BEFORE: Duration = Duration::from_secs(2);
-/// Who is on this host and well answers in less.
+/// A healthy member on this host answers in less time.
 const ATTEMPT: Duration = Duration::from_millis(300);
 
 /// Does all of it, and leaves nothing.

@@ -37,7 +37,7 @@ pub(super) fn cpu(cluster: &ClusterName) -> Result<Option<f64>> {
     Ok(Some(nanoseconds / 1e9))
 }
 
-/// Megabytes of memory that are nobody else's, by program: anonymous pages, which no file can bring back.
+/// Megabytes of private memory, by program: anonymous pages, which cannot be read again from a file.
 pub(super) fn memory(cluster: &ClusterName, node: &str) -> Result<BTreeMap<String, f64>> {
     let mut programs = BTreeMap::new();
     for pid in all_processes(cluster, node)? {
@@ -111,7 +111,7 @@ fn group(cluster: &ClusterName) -> Result<Option<PathBuf>> {
     found.map(|name| Ok(groups()?.join(name))).transpose()
 }
 
-/// The cluster whose control group has this name: its own, a hyphen, eight digits. Sandboxes are there as well.
+/// The cluster whose control group has this name: its own, a hyphen, eight digits. Sandboxes have groups as well.
 fn cluster_of(group: &str) -> Option<&str> {
     let (cluster, id) = group.rsplit_once('-')?;
     (id.len() == 8 && id.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(cluster)

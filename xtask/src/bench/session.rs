@@ -46,7 +46,7 @@ pub(super) fn run(
     round: &impl AsyncFn(&Flotilla, &str) -> Result<Vec<Figure>>,
 ) -> Result<()> {
     let home = args.home.clone().or_else(|| Some(std::env::home_dir()?.join(".flotilla")));
-    let home = home.context("no home folder: name a state folder with --home")?;
+    let home = home.context("no home directory: name a state directory with --home")?;
     let store = ClusterStore::new(&home);
     let cluster = args.profile.clone();
     ensure!(
@@ -108,11 +108,11 @@ struct Bundle {
 
 /// Finds the bundle, or makes it: `start` is to find it there.
 fn bundle(project: &Path, program: &str, home: &Path) -> Result<Bundle> {
-    let home = home.to_str().context("the state folder's path is UTF-8")?;
+    let home = home.to_str().context("the state directory's path is UTF-8")?;
     let argv = [program, "bundle", "build", "-o", "json"];
     let events = program::run(&argv, project, &[("FLOTILLA_HOME", home)])?;
     let last: Value = serde_json::from_str(events.lines().last().unwrap_or_default())?;
-    let folder = last["data"]["path"].as_str().context("`bundle build` tells no path")?;
+    let folder = last["data"]["path"].as_str().context("`bundle build` printed no path")?;
     let manifest: flotilla_bundle::Manifest =
         serde_json::from_slice(&fs::read(Path::new(folder).join("manifest.json"))?)?;
     let pause = manifest.images.iter().find(|image| image.contains("/pause:"));

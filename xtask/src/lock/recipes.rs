@@ -87,6 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_lock_file_has_the_checksums_of_our_own_files() {
+        check(&LockFile::load().unwrap()).unwrap();
+    }
+
+    #[test]
     fn folder_and_compiled_in_files_have_the_same_checksum() {
         let bundle = tempfile::tempdir().unwrap();
         for file in recipe::pause() {

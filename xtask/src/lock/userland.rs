@@ -50,7 +50,7 @@ fn put(sets: &mut ArrayOfTables, platform: &Platform, pins: &[DebPin]) {
         }
         sets.push(set);
     }
-    let set = sets.iter_mut().find(|set| is_it(set)).expect("it is there now");
+    let set = sets.iter_mut().find(|set| is_it(set)).expect("it was added");
     set.insert("packages", Item::Value(Value::Array(render(pins))));
 }
 

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use flotilla_core::Unit;
 use flotilla_core::event::size;
 use flotilla_core::event::{Outcome, Reporter, Step};
+use flotilla_core::{SNAPSHOTS, Unit};
 use flotilla_linux::disk;
 use serde_json::Value;
 use tar::EntryType;
@@ -40,7 +40,7 @@ impl From<BundleError> for Refusal {
 }
 
 impl BundleStore {
-    /// Puts the bundle in `file` on the bundle store. With `expected`, only if that is its digest.
+    /// Imports the bundle in `file` into the bundle store. With `expected`, only if that is its digest.
     pub fn import(&self, file: &Path, expected: Option<&str>, reporter: &dyn Reporter) -> Result<Bundle> {
         let archive = File::open(file).at("read", file)?;
         let compressed = archive.metadata().at("read", file)?.len();
@@ -57,7 +57,7 @@ impl BundleStore {
             Refusal::Content(reason) => refused(reason),
             Refusal::Own(error) => error,
         })?;
-        let bundle = self.put_on_shelf(work.path(), manifest)?;
+        let bundle = self.add(work.path(), manifest)?;
         step.done(Outcome::Done);
         Ok(bundle)
     }
@@ -78,8 +78,11 @@ impl BundleStore {
         check(&manifest, compressed, expected)?;
         let total = inventory::bytes(&manifest.files);
         let free = disk::free_bytes(work).at("read", work)?;
-        if free < total {
-            return Err(Refusal::Own(BundleError::DiskSpace { path: work.to_owned(), needed: total, free }));
+        // Its images once more, as nodes mount them.
+        let images = manifest.files.iter().filter(|entry| entry.path.starts_with(SNAPSHOTS));
+        let needed = total + inventory::bytes(images);
+        if free < needed {
+            return Err(Refusal::Own(BundleError::DiskSpace { path: work.to_owned(), needed, free }));
         }
         let mut awaited: HashMap<&str, &Kind> =
             manifest.files.iter().map(|entry| (entry.path.as_str(), &entry.kind)).collect();
@@ -219,7 +222,7 @@ fn check(manifest: &Manifest, compressed: u64, expected: Option<&str>) -> Result
         if !allowed || path.contains(is_unprintable) || !seen.insert(path) {
             return refuse(format!("invalid path {path:?}"));
         }
-        // Each directory is listed: so none of them is a link, and none is there that the digest does not know.
+        // Each directory is listed: so none of them is a link, and the digest covers all of them.
         if path.rsplit_once('/').is_some_and(|(parent, _)| !directories.contains(parent)) {
             return refuse(format!("{path} is in no listed directory"));
         }

@@ -45,7 +45,7 @@ impl Unfinished {
     }
 }
 
-/// What nobody has locked, nobody is writing.
+/// A file that is not locked is not being written.
 fn remove_abandoned(directory: &Path, prefix: &str) {
     let Ok(items) = fs::read_dir(directory) else { return };
     for item in items.flatten().filter(|item| item.file_type().is_ok_and(|kind| kind.is_file())) {
@@ -54,7 +54,7 @@ fn remove_abandoned(directory: &Path, prefix: &str) {
             name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(SUFFIX)).unwrap_or_default();
         let is_ours = letters.len() == LETTERS && letters.chars().all(|c| c.is_ascii_alphanumeric());
         if is_ours && File::open(item.path()).is_ok_and(|file| file.try_lock().is_ok()) {
-            // Whatever stays is in nobody's way.
+            // Whatever stays does no harm.
             let _ = fs::remove_file(item.path());
         }
     }

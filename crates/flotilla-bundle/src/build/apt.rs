@@ -1,7 +1,7 @@
 //! Debian packages through the host's apt, without touching what the host has installed.
 //!
 //! Apt gets a state of its own: an empty package database, so that it names everything that is needed, and its own
-//! lists and archives. The host's settings for where packages come from, and whom to trust, stay in force.
+//! lists and archives. The host's settings for package sources and trusted keys stay in force.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Apt {
         fs::write(&preferences, render_preferences(pins)).at("write", &preferences)?;
         self.forget_unpinned(pins)?;
         step.progress(0, None, Unit::Packages, "reading the package lists");
-        // Without `--error-on`, an update that reaches nobody is a success.
+        // Without `--error-on`, an update that reaches no server is a success.
         let updated = self.apt_get(["update", "--error-on=any"]).run();
         let (mut done, mut total) = (0, None);
         let installed = self

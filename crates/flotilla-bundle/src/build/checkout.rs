@@ -25,7 +25,7 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Asks git what is there. `version` overrides the name it has by its tags.
+    /// Asks git about the checkout. `version` overrides the name it has by its tags.
     pub(crate) fn inspect(path: &Path, version: Option<&str>) -> Result<Self> {
         let refused = |reason: String| BundleError::Checkout { path: path.to_owned(), reason };
         let path = path.canonicalize().map_err(|error| refused(error.to_string()))?;

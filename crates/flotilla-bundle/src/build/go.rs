@@ -134,7 +134,7 @@ fn check_sum(component: &Component, how: &GoComponent, pin: &GoPin, files: &[Rec
     })
 }
 
-/// Go's own complaint about a module that is not what go.sum says, as ours. Go does not keep such a module.
+/// Go's own complaint about a module that is not what go.sum says, as ours. Go does not keep that module.
 fn checksum_error(component: &Component, error: CommandError) -> BundleError {
     let tail = error.tail();
     let after = |start: &str| tail.iter().find_map(|line| line.trim().strip_prefix(start)).map(str::trim);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use flotilla_testkit::write_program;
+
 use super::*;
 use crate::fixture;
 use crate::lock::Lock;
@@ -37,8 +39,7 @@ fn compiler_with_library(directory: &Path, library: &str) -> BuildSource {
     fs::write(directory.join("libc.a"), library).unwrap();
     let answer =
         format!("case $1 in *=libc.a) echo {}/libc.a;; *=*) echo ${{1#*=}};; esac", directory.display());
-    fs::write(directory.join("gcc"), format!("#!/bin/sh\n{answer}\n")).unwrap();
-    fixture::set_mode(&directory.join("gcc"), 0o755);
+    write_program(&directory.join("gcc"), &format!("#!/bin/sh\n{answer}\n"));
     let path = format!("{}:/usr/bin:/bin", directory.display());
     let clients = Clients { cancel: Cancel::new(), env: vec![("PATH".into(), path)] };
     BuildSource::with_clients(directory.join("cache"), clients)

@@ -7,10 +7,16 @@ use std::path::Path;
 use super::BundleStore;
 use crate::error::{At, BundleError, Result};
 
-/// A bundle that nobody removes while this lives.
+/// A bundle that is not removed while this exists.
 #[derive(Debug)]
-pub struct Hold {
-    _directory: File,
+pub struct Hold(File);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Unlocked explicitly: a child that another thread is starting may have a copy of the open file, and closing ours
+        // would then keep the lock.
+        drop(self.0.unlock());
+    }
 }
 
 impl BundleStore {
@@ -24,16 +30,36 @@ impl BundleStore {
         };
         directory.lock_shared().at("lock", &path)?;
         // While we waited for the lock, its holder may have removed the bundle.
-        if path.exists() { Ok(Hold { _directory: directory }) } else { Err(gone()) }
+        if path.exists() { Ok(Hold(directory)) } else { Err(gone()) }
     }
 }
 
-/// The right to remove a bundle; none while somebody holds it.
-pub(super) fn alone(path: &Path) -> Result<Option<File>> {
+/// Holds a bundle to remove it; none while somebody else holds it.
+pub(super) fn alone(path: &Path) -> Result<Option<Hold>> {
     let directory = File::open(path).at("open", path)?;
     match directory.try_lock() {
-        Ok(()) => Ok(Some(directory)),
+        Ok(()) => Ok(Some(Hold(directory))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error).at("lock", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_bundle_that_nobody_holds_can_be_removed_though_a_child_has_its_directory() {
+        let home = fixture::directory();
+        let store = fixture::bundle_store(home.path());
+        let bundle = fixture::put_bundle(&store, "v1.37.1", "");
+        let hold = store.hold(&bundle.manifest.digest).unwrap();
+        let _inherited = hold.0.try_clone().unwrap();
+        drop(hold);
+        let alone = alone(&bundle.path).unwrap().expect("nobody holds it");
+        let _inherited = alone.0.try_clone().unwrap();
+        drop(alone);
+        assert!(super::alone(&bundle.path).unwrap().is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Putting a finished bundle on the bundle store.
+//! Adds a finished bundle to the bundle store.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use super::{Bundle, BundleStore, UNFINISHED, findings};
+use super::{Bundle, BundleStore, UNFINISHED, findings, snapshots};
 use crate::durable;
 use crate::error::{At, Result};
 use crate::inventory::{self, Entry, Kind};
@@ -17,13 +17,14 @@ use crate::manifest::{self, Manifest};
 impl BundleStore {
     /// Gives a finished directory its name, in one step. A bundle with that content stays if it is whole; else its damaged
     /// files are replaced, one by one, because nodes may be running from the others.
-    pub(crate) fn put_on_shelf(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
+    pub(crate) fn add(&self, work: &Path, manifest: Manifest) -> Result<Bundle> {
         let path = self.bundles().join(&manifest.digest);
         if !path.exists() {
             self.write_manifest(work, &manifest)?;
             fs::set_permissions(work, PermissionsExt::from_mode(0o755)).at("set the mode of", work)?;
             durable::sync_file_system(work)?;
             fs::rename(work, &path).at("write", &path)?;
+            snapshots::ensure(&path, &manifest.digest)?;
             return Ok(Bundle { path, manifest });
         }
         // The digest does not vouch for the databases of an import: those of a build take their place.
@@ -36,11 +37,13 @@ impl BundleStore {
                 kept.recipe = manifest.recipe;
                 self.write_manifest(&path, &kept)?;
             }
+            snapshots::ensure(&path, &kept.digest)?;
             return Ok(Bundle { path, manifest: kept });
         }
         repair(&path, work, &manifest.files)?;
         self.write_manifest(&path, &manifest)?;
         durable::sync_file_system(&path)?;
+        snapshots::ensure(&path, &manifest.digest)?;
         Ok(Bundle { path, manifest })
     }
 

@@ -157,6 +157,52 @@ fn a_bundle_in_use_is_not_removed_and_the_node_is_named() {
 }
 
 #[test]
+fn a_bundle_whose_images_a_node_needs_is_not_removed() {
+    let (dir, bundle_store) = home();
+    let (root, images, _) = two_bundles(&bundle_store);
+    use_in_node(dir.path(), &root.manifest.digest);
+    let node = dir.path().join("clusters/demo/nodes/demo-worker");
+    fs::write(node.join("image-store"), format!("{}\n", images.manifest.digest)).unwrap();
+    for needed in [root, images] {
+        let removed = bundle_store.remove(&needed.manifest.digest, &Events::default());
+        assert!(matches!(removed, Err(BundleError::InUse { users, .. }) if users.len() == 1));
+    }
+}
+
+#[test]
+fn the_image_of_the_snapshots_is_made_checked_repaired_and_removed() {
+    if !fixture::is_root() || !flotilla_linux::erofs::is_supported() {
+        return;
+    }
+    let (dir, bundle_store) = home();
+    let bundle = fixture::put_bundle_with_images(&bundle_store, "v1.37.1");
+    let image = bundle.path.join(SNAPSHOTS_IMAGE);
+    let events = Events::default();
+    bundle_store.verify(&bundle, &events).unwrap();
+    assert!(bundle.image_bytes() > 0 && bundle.on_disk() > bundle.manifest.sizes.on_disk);
+    // What a killed run left is no part of the bundle either.
+    fs::write(bundle.path.join(format!("{SNAPSHOTS_IMAGE}{}", erofs::UNFINISHED)), "half").unwrap();
+    bundle_store.verify(&bundle, &events).unwrap();
+
+    let mut bytes = fs::read(&image).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&image, bytes).unwrap();
+    let Err(BundleError::Damaged { findings, .. }) = bundle_store.verify(&bundle, &events) else { panic!() };
+    assert_eq!(findings, ["snapshots.erofs: content differs"]);
+    fixture::put_bundle_with_images(&bundle_store, "v1.37.1");
+    bundle_store.verify(&bundle, &events).unwrap();
+    assert!(image.exists());
+
+    let archive = dir.path().join("archive");
+    bundle_store.export(&bundle, &archive, &events).unwrap();
+    bundle_store.remove("v1.37.1", &events).unwrap();
+    assert!(fixture::names_in(&bundle_store.bundles()).is_empty());
+    let imported = bundle_store.import(&archive, Some(&bundle.manifest.digest), &events).unwrap();
+    bundle_store.verify(&imported, &events).unwrap();
+    assert!(image.exists(), "made here, from the files of the archive");
+}
+
+#[test]
 fn files_among_the_clusters_do_not_keep_a_bundle_from_being_removed() {
     let (dir, bundle_store) = home();
     put_bundle(&bundle_store, "v1.37.1", "a");

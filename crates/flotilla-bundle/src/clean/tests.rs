@@ -52,7 +52,7 @@ impl Lab {
         fixture::put_part(&self.bundle_store.cache().join(directory), component, tools);
     }
 
-    /// Puts a bundle on the bundle store that was made of the new parts.
+    /// Adds a bundle that was made of the new parts to the bundle store.
     fn put_bundle(&self) {
         let bundle = fixture::put_bundle(&self.bundle_store, self.bundle_store.default_version(), "kubelet");
         let record = |component: Component| ComponentRecord {

@@ -10,7 +10,7 @@ use crate::fixture::{self, Events};
 use crate::lock::{GoComponent, GoPin, Pause};
 use crate::source::Kind;
 
-/// A source that writes a file and a link, and can be told to be another compiler or to fail.
+/// A source that writes a file and a link. Tests can change its compiler or let it fail.
 #[derive(Default)]
 struct Fake {
     compiler: Mutex<String>,

@@ -12,7 +12,8 @@ use crate::error::EngineError;
 use crate::plan::{self, Observed};
 use crate::store::Locked;
 use flotilla_core::cluster::Cluster;
-use flotilla_core::{Changed, Drain, KubernetesState, Machine};
+use flotilla_core::explain::{one_line, profile_flag};
+use flotilla_core::{Changed, Drain, DriverError, KubernetesState, Machine};
 
 /// How long to wait for the API if a control plane is on: its virtual IP may be moving, or the host may be busy.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
@@ -25,7 +26,7 @@ impl Engine<'_> {
     ///
     /// If no control plane is on, only the machines are removed, and the Node objects when the API is back. If one is
     /// on and the API does not answer, only `--force` removes nodes, because their pods are unknown. The same holds
-    /// for control planes, and if etcd would lose quorum.
+    /// for control planes, and if etcd would lose quorum. The last control plane that has etcd's data is never deleted.
     pub async fn delete_nodes(
         &self,
         locked: &Locked,
@@ -33,9 +34,10 @@ impl Engine<'_> {
         nodes: &[NodeName],
         drain: Drain,
     ) -> Result<(), EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         require_known(cluster, &observed, nodes, "delete")?;
+        self.require_copy_elsewhere(cluster, &observed, nodes).await?;
         let limit = if drain.force { ANSWER_IF_FORCED } else { ANSWER };
         let reachable = self.answers(cluster, &machines, &observed, limit).await?;
         if !reachable {
@@ -59,7 +61,7 @@ impl Engine<'_> {
         if !reachable {
             cluster.allocations.ghosts.extend(nodes.iter().cloned());
         }
-        self.configure_nodes(cluster, &self.machines(cluster.name()).await?).await?;
+        self.configure_others(cluster).await?;
         // Saved last: if it is killed before, the same command finds the nodes again and updates the routes of the
         // others.
         locked.save(cluster)
@@ -82,17 +84,18 @@ impl Engine<'_> {
         if leaving.is_empty() && ghosts.is_empty() {
             return Ok(Changed::No);
         }
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         leaving.retain(|name| {
             let is_known = require_known(cluster, &observed, std::slice::from_ref(name), "delete");
-            is_known.map_err(|error| self.warn(&error.to_string())).is_ok()
+            is_known.map_err(|error| self.warn(error.to_string())).is_ok()
         });
-        let retiring = match self.retiring_or_forced(cluster, &observed, &leaving, (Leaving::Deleted, false))
-        {
+        let kept = self.require_copy_elsewhere(cluster, &observed, &leaving).await;
+        let why = (Leaving::Deleted, false);
+        let retiring = match kept.and_then(|()| self.retiring_or_forced(cluster, &observed, &leaving, why)) {
             Ok(retiring) => retiring,
             Err(error) => {
-                self.warn(&format!("cannot finish deleting {}: {error}", names_of(&leaving)));
+                self.warn(format!("cannot finish deleting {}: {error}", names_of(&leaving)));
                 let is_worker = |name: &NodeName| {
                     cluster.spec.nodes.iter().any(|node| node.name == *name && node.role == Role::Worker)
                 };
@@ -106,9 +109,24 @@ impl Engine<'_> {
         drop(work);
         cluster.remove_nodes(&leaving);
         cluster.allocations.ghosts.clear();
-        self.configure_nodes(cluster, &self.machines(cluster.name()).await?).await?;
+        self.configure_others(cluster).await?;
         locked.save(cluster)?;
         Ok(Changed::Yes)
+    }
+
+    /// Updates the host and the nodes that stay. The others are gone, so a node that cannot be updated is only warned about.
+    async fn configure_others(&self, cluster: &Cluster) -> Result<(), EngineError> {
+        match self.configure_nodes(cluster, &self.machines(cluster).await?).await {
+            Err(error @ EngineError::Driver(DriverError::Guest(_))) if !error.is_interruption() => {
+                self.warn(format!(
+                    "cannot update the routes of all nodes: {}; `flotilla start{}` retries",
+                    one_line(&error),
+                    profile_flag(cluster.name())
+                ));
+                Ok(())
+            }
+            configured => configured.map(drop),
+        }
     }
 
     /// Drains all nodes, or uncordons all of them if one cannot be drained.
@@ -123,7 +141,7 @@ impl Engine<'_> {
         let off: Vec<_> = nodes.iter().filter(|node| !observed.is_on(node)).cloned().collect();
         if !off.is_empty() {
             let off = names_of(&off);
-            self.warn(&format!("skipping the drain of {off}: powered off; pods on it are deleted"));
+            self.warn(format!("skipping the drain of {off}: powered off; pods on it are deleted"));
         }
         let work = Work::on(cluster, machines).knowing(observed);
         let emptied = self.apply(&plan::empty_nodes(nodes, drain), &work).await;
@@ -169,7 +187,7 @@ impl Engine<'_> {
         }
         let work = Work::on(cluster, machines.clone()).knowing(observed);
         // Without a member that is on, the API cannot answer.
-        let Ok((cluster, via)) = work.via(self.bootstrapper, None).await else { return Ok(false) };
+        let Ok((cluster, via)) = work.via(None).await else { return Ok(false) };
         Ok(self.bootstrapper.answers(cluster, via.as_ref(), limit).await?)
     }
 }

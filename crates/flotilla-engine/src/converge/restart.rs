@@ -27,7 +27,7 @@ pub struct Resize<'a> {
 impl Engine<'_> {
     /// Powers nodes off for a restart: control planes remain members of etcd.
     pub async fn power_off(&self, cluster: &Cluster, nodes: &[NodeName]) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         require_known(cluster, &powers(&machines), nodes, "stop")?;
         let plan = plan::stop_nodes(&powers(&machines), nodes, &[]);
         self.apply(&plan, &Work::on(cluster, machines)).await
@@ -36,6 +36,7 @@ impl Engine<'_> {
     /// Starts everything except workers that are about to be deleted.
     pub async fn start_staying(
         &self,
+        locked: &Locked,
         cluster: &Cluster,
         going: &[NodeName],
         wait: &Wait,
@@ -45,7 +46,7 @@ impl Engine<'_> {
         for node in staying.spec.nodes.iter_mut().filter(goes) {
             node.power = WantedPower::Stopped;
         }
-        self.start(&staying, wait).await
+        self.start(locked, &staying, wait).await
     }
 
     /// Changes sizes and mounts, which take effect at boot. Restarts control planes one after the other, each when
@@ -64,7 +65,7 @@ impl Engine<'_> {
         let several = cluster.spec.control_planes().count() > 1;
         let is_control_plane =
             |name: &&NodeName| cluster.spec.control_planes().any(|node| node.name == **name);
-        let seen = powers(&self.machines(cluster.name()).await?);
+        let seen = powers(&self.machines(cluster).await?);
         require_known(cluster, &seen, nodes, "resize")?;
         let (on, off): (Vec<_>, Vec<_>) = nodes.iter().partition(|name| seen.is_on(name));
         let (one_by_one, others): (Vec<_>, Vec<_>) =
@@ -75,7 +76,7 @@ impl Engine<'_> {
         }
         if !one_by_one.is_empty() && !alone {
             // Starts dead control planes first: etcd needs them while another one restarts.
-            changed = self.start_staying(cluster, going, wait).await?;
+            changed = self.start_staying(locked, cluster, going, wait).await?;
         }
         for name in one_by_one {
             if !force {
@@ -84,9 +85,9 @@ impl Engine<'_> {
             self.power_off(cluster, std::slice::from_ref(name)).await?;
             give(locked, cluster, wanted, [name])?;
             let started = if alone {
-                self.start_nodes(cluster, std::slice::from_ref(name), wait).await?
+                self.start_nodes(locked, cluster, std::slice::from_ref(name), wait).await?
             } else {
-                self.start_staying(cluster, going, wait).await?
+                self.start_staying(locked, cluster, going, wait).await?
             };
             changed = changed.or(started);
         }

@@ -3,6 +3,7 @@
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
 use super::Engine;
+use super::last_data::has_copy_elsewhere;
 use super::work::Work;
 use crate::error::EngineError;
 use crate::plan::{Action, Observed};
@@ -47,6 +48,9 @@ impl Engine<'_> {
             return Ok(());
         }
         let observed = self.observe(cluster).await?;
+        if leaving == Leaving::Deleted {
+            self.require_copy_elsewhere(cluster, &observed, nodes).await?;
+        }
         retiring(cluster, &observed, nodes, leaving).map(drop)
     }
 
@@ -61,7 +65,23 @@ impl Engine<'_> {
         if control_planes(cluster, &[deleted, stopped].concat()).is_empty() {
             return Ok(());
         }
+        self.keeps_data(cluster, control_plane_change).await?;
         turn_over(cluster, &self.observe(cluster).await?, control_plane_change)
+    }
+
+    /// Refuses only what would delete the last copy of etcd's data: also by force.
+    pub async fn keeps_data(
+        &self,
+        cluster: &Cluster,
+        ControlPlaneChange { coming, deleted, .. }: ControlPlaneChange<'_>,
+    ) -> Result<(), EngineError> {
+        let joins = |node: &&NodeName| !deleted.contains(node);
+        // It has a copy by then. Whether it does is checked again before others are deleted.
+        let is_coming = !control_planes(cluster, coming).is_empty() && coming.iter().any(|node| joins(&node));
+        if is_coming || control_planes(cluster, deleted).is_empty() {
+            return Ok(());
+        }
+        self.require_copy_elsewhere(cluster, &self.observe(cluster).await?, deleted).await
     }
 
     /// Refuses to restart a control plane if etcd would lose quorum meanwhile; not if there are so few members that
@@ -69,7 +89,7 @@ impl Engine<'_> {
     pub async fn can_restart(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
         let going = control_planes(cluster, std::slice::from_ref(node));
         let Some(node) = going.first() else { return Ok(()) };
-        let members = self.members(cluster, &self.machines(cluster.name()).await?).await;
+        let members = self.members(cluster, &self.machines(cluster).await?).await;
         let members = members.ok_or_else(|| unknown(cluster))?;
         quorum::can_pause(&members, node)
             .map_err(|shortfall| too_few(cluster, "restarting", &going, shortfall))
@@ -80,7 +100,7 @@ impl Engine<'_> {
     pub async fn can_pause(&self, cluster: &Cluster, node: &NodeName) -> Result<(), EngineError> {
         let going = control_planes(cluster, std::slice::from_ref(node));
         let Some(node) = going.first().filter(|_| cluster.spec.nodes.len() > 1) else { return Ok(()) };
-        let members = self.members(cluster, &self.machines(cluster.name()).await?).await;
+        let members = self.members(cluster, &self.machines(cluster).await?).await;
         let members = members.ok_or_else(|| unknown(cluster))?;
         quorum::can_freeze(&members, node).map_err(|shortfall| too_few(cluster, "pausing", &going, shortfall))
     }
@@ -95,6 +115,12 @@ impl Engine<'_> {
         (leaving, force): (Leaving, bool),
     ) -> Result<Vec<NodeName>, EngineError> {
         match retiring(cluster, observed, nodes, leaving) {
+            // Nobody has data: there is no etcd to be a member of.
+            Err(_)
+                if force && leaving == Leaving::Deleted && !has_copy_elsewhere(cluster, observed, nodes) =>
+            {
+                Ok(Vec::new())
+            }
             Err(error) if force => {
                 let meaning = match leaving {
                     Leaving::Stopped => {
@@ -126,7 +152,7 @@ impl Engine<'_> {
     }
 }
 
-fn control_planes(cluster: &Cluster, nodes: &[NodeName]) -> Vec<Node> {
+pub(super) fn control_planes(cluster: &Cluster, nodes: &[NodeName]) -> Vec<Node> {
     let named = nodes.iter().filter_map(|name| cluster.node(name));
     named.filter(|node| node.spec.role == Role::ControlPlane).collect()
 }
@@ -190,11 +216,18 @@ fn names_of(nodes: &[Node]) -> Vec<NodeName> {
 }
 
 fn unknown(cluster: &Cluster) -> EngineError {
-    EngineError::MajorityUnknown { cluster: cluster.name().clone() }
+    EngineError::QuorumUnknown { cluster: cluster.name().clone() }
 }
 
 fn too_few(cluster: &Cluster, doing: &'static str, going: &[Node], shortfall: Shortfall) -> EngineError {
     let Shortfall { before: Quorum { total, up }, left } = shortfall;
     let names: Vec<_> = going.iter().map(|node| node.spec.name.to_string()).collect();
-    EngineError::Majority { cluster: cluster.name().clone(), up, total, doing, nodes: names.join(", "), left }
+    EngineError::QuorumLoss {
+        cluster: cluster.name().clone(),
+        up,
+        total,
+        doing,
+        nodes: names.join(", "),
+        left,
+    }
 }

@@ -4,9 +4,10 @@ use flotilla_spec::NodeName;
 
 use super::remove::ANSWER;
 use super::work::Work;
-use super::{Engine, Wait, can_start, require_known};
+use super::{Engine, Wait, can_start, note_founded, require_known};
 use crate::error::EngineError;
 use crate::plan::{self, Observed};
+use crate::store::Locked;
 use flotilla_core::cluster::Cluster;
 use flotilla_core::{Changed, KubernetesState};
 
@@ -14,17 +15,20 @@ impl Engine<'_> {
     /// Starts some nodes. Others stay unchanged: off, dead or disconnected.
     pub async fn start_nodes(
         &self,
+        locked: &Locked,
         cluster: &Cluster,
         nodes: &[NodeName],
         wait: &Wait,
     ) -> Result<Changed, EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let observed = self.observe_with(cluster, &machines).await?;
+        note_founded(locked, cluster, &observed)?;
         can_start(cluster, &observed)?;
         require_known(cluster, &observed, nodes, "start")?;
         can_start_nodes(cluster, &observed, nodes)?;
         let plan = plan::start_nodes(cluster, &observed, nodes, &wait.conditions);
-        let work = Work::on(cluster, machines).knowing(&observed).within(wait.limit).only(nodes);
+        let work =
+            Work::on(cluster, machines).knowing(&observed).within(wait.limit).saving(locked).only(nodes);
         self.do_start(&plan, &work, &wait.conditions).await
     }
 
@@ -39,7 +43,7 @@ impl Engine<'_> {
 
     /// Refuses if the API does not answer within the time limit.
     pub async fn require_api(&self, cluster: &Cluster) -> Result<(), EngineError> {
-        let machines = self.machines(cluster.name()).await?;
+        let machines = self.machines(cluster).await?;
         let observed = self.observe_with(cluster, &machines).await?;
         can_start(cluster, &observed)?;
         can_start_nodes(cluster, &observed, &[])?;

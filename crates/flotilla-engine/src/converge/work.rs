@@ -1,15 +1,16 @@
 //! The data that the steps of a plan share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flotilla_spec::{ClusterName, DriverName, NodeName, NodeSpec, WantedPower};
 
 use crate::error::EngineError;
 use crate::plan::Observed;
+use crate::store::Locked;
 use flotilla_core::cluster::{Cluster, Node};
-use flotilla_core::{Bootstrapper, Machine, Member, Membership, Power};
+use flotilla_core::{Machine, Member, Membership, Power};
 
 pub(super) struct Work<'a> {
     pub(super) name: &'a ClusterName,
@@ -20,16 +21,19 @@ pub(super) struct Work<'a> {
     only: Option<&'a [NodeName]>,
     /// The control planes whose etcd the others do not reach: they may be disconnected.
     unheard: BTreeSet<NodeName>,
+    /// The nodes that were observed to be members, and have not left since.
+    joined: Mutex<BTreeSet<NodeName>>,
     /// The certificate authorities on the machines of a cluster that is being deleted.
     pub(super) authorities: Vec<Vec<u8>>,
+    /// Of a cluster that is started or deleted.
+    locked: Option<&'a Locked>,
 }
 
 impl<'a> Work<'a> {
     /// Work without a time limit.
     pub(super) fn on(cluster: &'a Cluster, machines: BTreeMap<NodeName, Arc<dyn Machine>>) -> Self {
-        let (name, limit) = (cluster.name(), Duration::MAX);
-        let (machines, unheard) = (Mutex::new(machines), BTreeSet::new());
-        Self { name, cluster: Some(cluster), limit, machines, only: None, unheard, authorities: Vec::new() }
+        let name = cluster.name();
+        Self { cluster: Some(cluster), machines: Mutex::new(machines), ..Self::of(name) }
     }
 
     /// The same with the observed members of etcd.
@@ -37,7 +41,12 @@ impl<'a> Work<'a> {
         let down = observed.members.iter().flatten().filter(|member| !member.up);
         let node_of = |member: &Member| self.cluster?.nodes().find(|node| member.is_of(node));
         let unheard = down.filter_map(node_of).map(|node| node.spec.name).collect();
-        Self { unheard, ..self }
+        Self { unheard, joined: Mutex::new(observed.joined.clone()), ..self }
+    }
+
+    /// The same with the right to change what is stored of the cluster.
+    pub(super) fn saving(self, locked: &'a Locked) -> Self {
+        Self { locked: Some(locked), ..self }
     }
 
     /// The same for some nodes only.
@@ -45,8 +54,7 @@ impl<'a> Work<'a> {
         Self { only: Some(nodes), ..self }
     }
 
-    /// Work that needs only the name of a cluster.
-    pub(super) fn of(name: &'a ClusterName) -> Self {
+    fn of(name: &'a ClusterName) -> Self {
         Self {
             name,
             cluster: None,
@@ -54,24 +62,35 @@ impl<'a> Work<'a> {
             machines: Mutex::default(),
             only: None,
             unheard: BTreeSet::new(),
+            joined: Mutex::default(),
             authorities: Vec::new(),
+            locked: None,
         }
     }
 
-    /// The same with the certificate authorities on its machines.
-    pub(super) fn trusting(self, authorities: Vec<Vec<u8>>) -> Self {
-        Self { authorities, ..self }
+    /// Removing a cluster whose machines have these certificate authorities. Its name is enough.
+    pub(super) fn deleting(locked: &'a Locked, authorities: Vec<Vec<u8>>) -> Self {
+        Self { locked: Some(locked), authorities, ..Self::of(locked.name()) }
     }
 
     /// The same with another time limit.
     pub(super) fn within(&self, limit: Duration) -> Self {
-        let machines = Mutex::new(self.machines());
+        let (machines, joined) = (Mutex::new(self.machines()), Mutex::new(self.joined().clone()));
         let (unheard, authorities) = (self.unheard.clone(), self.authorities.clone());
-        Self { limit, machines, unheard, authorities, ..*self }
+        Self { limit, machines, unheard, joined, authorities, ..*self }
     }
 
     pub(super) fn cluster(&self) -> Result<&'a Cluster, EngineError> {
-        self.cluster.ok_or_else(|| EngineError::NoCluster { name: self.name.clone(), others: Vec::new() })
+        self.cluster.ok_or_else(|| self.no_cluster())
+    }
+
+    /// The right to change what is stored of the cluster.
+    pub(super) fn locked(&self) -> Result<&'a Locked, EngineError> {
+        self.locked.ok_or_else(|| self.no_cluster())
+    }
+
+    fn no_cluster(&self) -> EngineError {
+        EngineError::NoCluster { name: self.name.clone(), others: Vec::new() }
     }
 
     /// The machines that are on, of the nodes to act on.
@@ -134,6 +153,15 @@ impl<'a> Work<'a> {
         machines.insert(machine.name().clone(), machine);
     }
 
+    /// The node is no member any more.
+    pub(super) fn leaves(&self, name: &NodeName) {
+        self.joined().remove(name);
+    }
+
+    fn joined(&self) -> MutexGuard<'_, BTreeSet<NodeName>> {
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn node(&self, name: &NodeName) -> Result<Node, EngineError> {
         let cluster = self.cluster()?;
         cluster.node(name).ok_or_else(|| EngineError::no_node(cluster, name.as_ref()))
@@ -154,14 +182,11 @@ impl<'a> Work<'a> {
     }
 
     /// The machines of all control planes that are on and members; at least one.
-    pub(super) async fn vias(
-        &self,
-        bootstrapper: &dyn Bootstrapper,
-    ) -> Result<Vec<Arc<dyn Machine>>, EngineError> {
+    pub(super) async fn vias(&self) -> Result<Vec<Arc<dyn Machine>>, EngineError> {
         let cluster = self.cluster()?;
         let mut found = Vec::new();
         for machine in cluster.spec.control_planes().filter_map(|node| self.machine_on(&node.name)) {
-            if bootstrapper.membership(machine.as_ref()).await? != Membership::None {
+            if machine.record().await?.membership.holds_data() {
                 found.push(machine);
             }
         }
@@ -175,7 +200,6 @@ impl<'a> Work<'a> {
     /// members reach. A node that leaves cannot be asked about itself.
     pub(super) async fn via(
         &self,
-        bootstrapper: &dyn Bootstrapper,
         leaving: Option<&NodeName>,
     ) -> Result<(&'a Cluster, Arc<dyn Machine>), EngineError> {
         let cluster = self.cluster()?;
@@ -185,9 +209,12 @@ impl<'a> Work<'a> {
         let mut unreadable = None;
         for node in vias {
             let Some(machine) = self.machine_on(&node.name) else { continue };
-            match bootstrapper.has_joined(machine.as_ref()).await {
-                Ok(true) => return Ok((cluster, machine)),
-                Ok(false) => {}
+            if self.joined().contains(&node.name) {
+                return Ok((cluster, machine));
+            }
+            match machine.record().await {
+                Ok(record) if record.membership == Membership::Member => return Ok((cluster, machine)),
+                Ok(_) => {}
                 // Another member may answer. If none does, this is the reason.
                 Err(error) => unreadable = unreadable.or(Some(error)),
             }

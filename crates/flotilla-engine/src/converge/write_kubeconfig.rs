@@ -58,9 +58,10 @@ impl Engine<'_> {
     }
 
     /// The certificate authorities on the machines of a cluster that are on. Empty if they do not answer.
-    pub(super) async fn authorities(&self, name: &ClusterName) -> Vec<Vec<u8>> {
+    pub(super) async fn authorities(&self) -> Vec<Vec<u8>> {
         let mut authorities = Vec::new();
-        for machine in self.machines(name).await.unwrap_or_default().into_values() {
+        let machines = self.view.machines(self.fleet, &[]).await;
+        for machine in machines.unwrap_or_default().into_values() {
             if machine.state().power == Power::On
                 && let Some(authority) = self.bootstrapper.authority(machine.as_ref()).await
                 && !authorities.contains(&authority)

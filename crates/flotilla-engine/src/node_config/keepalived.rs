@@ -1,12 +1,12 @@
 //! The configuration of keepalived. All configurations of a cluster are the same but for the priority, so nothing changes on the
 //! others when one more control plane comes. Nobody takes the address from a control plane that has it and is well.
 
-use flotilla_core::cluster::{API_IS_COMING, API_PORT};
+use flotilla_core::cluster::API_IS_COMING;
 use ipnet::Ipv4Net;
 
 /// A server that does not listen is noticed at once; one that is slow or not well is asked a second time before it counts. A
 /// keepalived that ends says so; of one that is killed the others hear nothing for three intervals.
-pub(super) fn render(address: Ipv4Net, link: &str, number: u32) -> String {
+pub(super) fn render(address: Ipv4Net, port: u16, link: &str, number: u32) -> String {
     // Who is next is clear by far enough that the others hear of it before they try themselves.
     let priority = 250_u32.saturating_sub(number.saturating_mul(10)).max(1);
     let ask = "curl --silent --fail --insecure --max-time 2 --retry 1 --output /dev/null";
@@ -21,7 +21,7 @@ global_defs {{
 }}
 
 vrrp_script api {{
-    script \"/bin/sh -c '{ask} https://127.0.0.1:{API_PORT}/livez && rm -f {API_IS_COMING} || {is_coming}'\"
+    script \"/bin/sh -c '{ask} https://127.0.0.1:{port}/livez && rm -f {API_IS_COMING} || {is_coming}'\"
     interval 1
     timeout 8
     fall 1

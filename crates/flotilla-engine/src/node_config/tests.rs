@@ -14,7 +14,7 @@ fn cluster(control_planes: usize) -> Cluster {
     yaml.push_str("- {name: worker, role: worker}\n");
     let [subnet, pods] = ["10.213.0.0/24", "10.244.0.0/16"].map(|range| range.parse().unwrap());
     let allocations = Allocations::new(subnet, pods, "sha256:0".to_owned());
-    let mut cluster = Cluster { spec: ClusterSpec::from_yaml(&yaml).unwrap(), allocations };
+    let mut cluster = Cluster::new(ClusterSpec::from_yaml(&yaml).unwrap(), allocations);
     cluster.allocate().unwrap();
     cluster
 }
@@ -77,9 +77,17 @@ fn workers_never_have_the_apis_address_and_one_control_plane_always_has_it() {
 #[test]
 fn keepaliveds_differ_by_priority_alone_which_is_valid_for_any_number() {
     let address = "10.213.0.254/32".parse().unwrap();
-    let [first, second] = [1, 2].map(|number| keepalived::render(address, "eth0", number));
+    let [first, second] = [1, 2].map(|number| keepalived::render(address, 6443, "eth0", number));
     assert_eq!(first.replace("priority 240", "priority 230"), second);
-    assert!(keepalived::render(address, "eth0", 65_000).contains("priority 1\n"));
+    assert!(keepalived::render(address, 6443, "eth0", 65_000).contains("priority 1\n"));
+}
+
+#[test]
+fn keepalived_asks_at_the_port_of_the_cluster() {
+    let mut cluster = cluster(2);
+    cluster.spec.api_server.port = Some(8443);
+    let VirtualIp::Keepalived { config, .. } = &render_all(&cluster)[0].virtual_ip else { panic!() };
+    assert!(config.contains("https://127.0.0.1:8443/livez"), "{config}");
 }
 
 #[test]
@@ -97,7 +105,8 @@ fn another_pod_network_finds_none_of_ours() {
 #[test]
 fn containerd_is_told_what_the_host_and_the_bundle_lack() {
     let root = RootFacts { sandbox_image: Some("registry.example/pause:3.10".to_owned()) };
-    insta::assert_snapshot!(containerd::render(&HostFacts { lowers_oom_scores: false }, &root), @r#"
+    let node = &cluster(1).primary().unwrap();
+    insta::assert_snapshot!(containerd::render(node, &HostFacts { lowers_oom_scores: false }, &root), @r#"
     version = 4
 
     [plugins.'io.containerd.cri.v1.runtime']
@@ -106,7 +115,7 @@ fn containerd_is_told_what_the_host_and_the_bundle_lack() {
     [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "registry.example/pause:3.10"
     "#);
-    assert_eq!(containerd::render(&HOST, &RootFacts::default()), "version = 4\n");
+    assert_eq!(containerd::render(node, &HOST, &RootFacts::default()), "version = 4\n");
 }
 
 #[test]
@@ -117,4 +126,24 @@ fn the_order_of_the_nodes_does_not_change_what_is_in_them() {
     let mut after = render_all(&cluster);
     after.swap(0, 1);
     assert_eq!(before, after);
+}
+
+#[test]
+fn containerd_in_a_user_namespace_lowers_no_scores() {
+    let mut cluster = cluster(1);
+    cluster.spec.nodes[1].isolation = flotilla_spec::Isolation::User;
+    let restricts = render_all(&cluster).into_iter().map(|config| {
+        config.files["/etc/containerd/conf.d/node.toml"].text.contains("restrict_oom_score_adj = true")
+    });
+    assert_eq!(restricts.collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn no_mount_may_hide_a_file_of_a_node() {
+    for path in render_all(&cluster(2)).iter().flat_map(|config| config.files.keys()) {
+        assert!(
+            flotilla_spec::owned_by_node(path.as_ref()).is_some(),
+            "{path} is missing in flotilla-spec's list"
+        );
+    }
 }

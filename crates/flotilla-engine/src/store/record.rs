@@ -2,8 +2,11 @@
 //!
 //! - 1: `state.json` without a version, and the spec beside it in `cluster.yaml`.
 //! - 2: all of it in `state.json`, with `schemaVersion` and `spec`.
-//! - 3: nodes and `nodeDefaults` can name their driver. Written only where one does, so that an older flotilla can still
-//!   read the others.
+//! - 3: nodes and `nodeDefaults` can name their driver.
+//! - 4: nodes have their addresses beside their numbers, which is all that they had before.
+//! - 5: nodes and `nodeDefaults` can have an `isolation`, and nodes with a user namespace have `ids`; a cluster can
+//!   have the user's `certificateAuthority`.
+//! - 6: `apiServer` can have a `port`.
 //!
 //! A flotilla that does not know a field would drop it with its next save. So unknown fields are errors, and a new
 //! field needs a new version.
@@ -14,12 +17,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use flotilla_core::cluster::{Allocations, Cluster};
+use flotilla_core::cluster::{Allocation, Allocations, Cluster, IdRange};
 
 /// The newest version.
-pub const SCHEMA_VERSION: u64 = 3;
-/// The version of what needs nothing newer.
+pub const SCHEMA_VERSION: u64 = 6;
+/// The version of what has not changed since.
 const PLAIN_VERSION: u64 = 2;
+
+/// The first version whose nodes have addresses.
+const WITH_ADDRESSES: u64 = 4;
 
 const VERSION_KEY: &str = "schemaVersion";
 const SPEC_KEY: &str = "spec";
@@ -59,11 +65,8 @@ pub(super) fn versioned<T: Serialize>(content: &T) -> String {
 }
 
 pub(super) fn write(cluster: &Cluster) -> String {
-    let Cluster { allocations, spec } = cluster;
-    let names_driver =
-        spec.node_defaults.driver.is_some() || spec.nodes.iter().any(|node| node.driver.is_some());
-    let version = if names_driver { SCHEMA_VERSION } else { PLAIN_VERSION };
-    with_version(version, &State { allocations, spec })
+    let Cluster { allocations, spec, .. } = cluster;
+    with_version(SCHEMA_VERSION, &State { allocations, spec })
 }
 
 fn with_version<T: Serialize>(schema_version: u64, content: &T) -> String {
@@ -73,14 +76,40 @@ fn with_version<T: Serialize>(schema_version: u64, content: &T) -> String {
 /// Reads a cluster out of `state.json` and, for version 1, `cluster.yaml`; none if version 1 has no `cluster.yaml`.
 pub(super) fn read(state: &str, spec: Option<&str>) -> Result<Option<Cluster>, Unreadable> {
     let mut fields = fields(state)?;
-    let spec = match (version(&fields)?, fields.remove(SPEC_KEY), spec) {
+    let version = version(&fields)?;
+    let spec: ClusterSpec = match (version, fields.remove(SPEC_KEY), spec) {
         (1, None, None) => return Ok(None),
         (1, None, Some(yaml)) => ClusterSpec::from_yaml(yaml)
             .map_err(|error| Unreadable::Damaged(format!("cluster.yaml: {error}").into()))?,
         (_, Some(spec), _) => serde_json::from_value(spec)?,
         (_, None, _) => return Err(Unreadable::Damaged(format!("it has no `{SPEC_KEY}`").into())),
     };
-    Ok(Some(Cluster { spec, allocations: content(fields)? }))
+    if version < WITH_ADDRESSES {
+        add_addresses(&mut fields, spec.network.node_pod_prefix)?;
+    }
+    Ok(Some(Cluster::new(spec, content(fields)?)))
+}
+
+/// Puts the addresses beside the nodes' numbers that followed from them in earlier versions.
+fn add_addresses(fields: &mut Map<String, Value>, pod_prefix: u8) -> Result<(), Unreadable> {
+    let range = |name: &str| fields.get(name)?.as_str()?.parse::<Ipv4Net>().ok();
+    let ranges = range("subnet").zip(range("podSubnet"));
+    let (Some((subnet, pod_subnet)), Some(Value::Object(nodes))) = (ranges, fields.get_mut("nodes")) else {
+        // What is wrong with it is found when it is read.
+        return Ok(());
+    };
+    for (node, value) in nodes {
+        let Some(number) = value.as_u64() else { continue };
+        let number = u32::try_from(number).ok();
+        let of = |number| Allocation::of(number, subnet, pod_subnet, pod_prefix);
+        let allocation = number.and_then(of).ok_or_else(|| {
+            Unreadable::Damaged(
+                format!("the ranges have no addresses for node {node}: its number is {value}").into(),
+            )
+        })?;
+        *value = serde_json::to_value(allocation)?;
+    }
+    Ok(())
 }
 
 /// Reads what [`versioned`] has written, or version 1 had without a version.
@@ -128,9 +157,31 @@ pub(super) fn salvage(text: &str) -> Vec<Ipv4Net> {
     found
 }
 
+/// The same for ids of user namespaces.
+pub(super) fn salvage_ids(text: &str) -> Vec<IdRange> {
+    let values = text.split("\"firstId\"").skip(1).map(|rest| rest.trim_start_matches([':', ' ']));
+    let numbers = values.filter_map(|value| {
+        // A truncated number would be another one.
+        let end = value.find(|char: char| !char.is_ascii_digit())?;
+        value[..end].parse().ok()
+    });
+    numbers.map(|first_id| IdRange { first_id, count: IdRange::SIZE }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_are_found_in_whatever_is_left_of_a_text() {
+        let of = |text: &str| salvage_ids(text).iter().map(|ids| ids.first_id).collect::<Vec<_>>();
+        let whole = r#"{"ids": {"a": {"firstId": 1879048192, "count": 65536}, "b": {"firstId":1879113728}}}"#;
+        assert_eq!(of(whole), [1_879_048_192, 1_879_113_728]);
+        assert_eq!(of(&whole[..whole.len() - 5]), [1_879_048_192]);
+        for nothing in ["", "firstId", r#"{"firstId": "x"}"#] {
+            assert_eq!(of(nothing), [0; 0]);
+        }
+    }
 
     #[test]
     fn ranges_are_found_in_whatever_is_left_of_a_text() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use flotilla_core::{Allocations, Cluster, Node};
+use flotilla_core::{Allocation, Allocations, Cluster, Node};
 use flotilla_spec::{ClusterFile, NodeName, NodeSpec, Role};
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn empty(subnet: &str, pod_subnet: &str, prefix: u8) -> Cluster {
     spec.nodes.clear();
     spec.network.node_pod_prefix = prefix;
     let (subnet, pod_subnet) = (subnet.parse().unwrap(), pod_subnet.parse().unwrap());
-    Cluster { spec, allocations: Allocations::new(subnet, pod_subnet, "0123".to_owned()) }
+    Cluster::new(spec, Allocations::new(subnet, pod_subnet, "0123".to_owned()))
 }
 
 fn name(index: u32) -> NodeName {
@@ -25,7 +25,7 @@ fn name(index: u32) -> NodeName {
 
 /// The node's number; none if there is no room for it.
 fn add(cluster: &mut Cluster, node: &NodeName) -> Option<u32> {
-    let number = cluster.allocations.allocate(node, cluster.spec.network.node_pod_prefix)?;
+    let number = cluster.allocations.allocate(node, cluster.spec.network.node_pod_prefix)?.number;
     if !cluster.spec.nodes.iter().any(|known| known.name == *node) {
         cluster.spec.nodes.push(NodeSpec::plain(node.clone(), Role::Worker));
     }
@@ -46,7 +46,7 @@ fn reload(cluster: &mut Cluster) {
 /// How many nodes there is room for.
 fn room(cluster: &Cluster) -> u32 {
     let Allocations { subnet, pod_subnet, .. } = cluster.allocations;
-    // The network's own address, the gateway's, the virtual one and the broadcast's are nobody's.
+    // No node has the network's own address, the gateway's, the virtual one or the broadcast's.
     let addresses = (1 << (32 - subnet.prefix_len())) - 4;
     addresses.min(1 << (cluster.spec.network.node_pod_prefix - pod_subnet.prefix_len()))
 }
@@ -118,8 +118,12 @@ fn a_freed_number_is_given_out_again_only_when_no_other_is_left() {
 #[test]
 fn state_of_the_first_versions_has_no_highest_number() {
     let mut cluster = empty("10.213.0.0/24", "10.244.0.0/16", 24);
-    let text = r#"{"subnet": "10.213.0.0/24", "podSubnet": "10.244.0.0/16", "nodes": {"a": 1, "b": 5}, "bundle": ""}"#;
-    cluster.allocations = serde_json::from_str(text).unwrap();
+    for number in [1, 5] {
+        let Allocations { subnet, pod_subnet, .. } = cluster.allocations;
+        let allocation = Allocation::of(number, subnet, pod_subnet, 24).unwrap();
+        cluster.allocations.nodes.insert(name(100 + number), allocation);
+    }
+    assert_eq!(cluster.allocations.highest, 0);
     assert_eq!(add(&mut cluster, &name(1)), Some(6));
 }
 
@@ -167,7 +171,7 @@ proptest! {
             match deed {
                 Deed::Add(index) => {
                     let node = name(index);
-                    let before = cluster.allocations.nodes.get(&node).copied();
+                    let before = cluster.allocations.nodes.get(&node).map(|allocated| allocated.number);
                     let number = add(&mut cluster, &node);
                     match (before, number) {
                         // A node keeps what it has.
@@ -190,7 +194,7 @@ proptest! {
                 }
                 Deed::Crash => (cluster, used) = saved.clone(),
             }
-            // No machine lost its number to another node, and none is there that nobody knows.
+            // No machine lost its number to another node, and every machine is known.
             for (node, number) in &machines {
                 prop_assert_eq!(cluster.allocations.nodes.get(node), Some(number));
             }

@@ -3,7 +3,7 @@
 use flotilla_core::Certificate;
 use flotilla_core::explain::Explain;
 
-use crate::world::{World, told, with_control_planes, with_worker};
+use crate::world::{World, reported, with_control_planes, with_worker};
 
 fn expired(is_authority: bool) -> Certificate {
     let expires = "2025-01-01T00:00:00Z".parse().unwrap();
@@ -46,7 +46,7 @@ async fn a_running_control_plane_is_renewed_and_has_to_answer_again() {
     let world = World::running().await;
     world.bootstrapper.set_certificate(world.node(), expired(false));
     world.start().await.unwrap();
-    assert_eq!(told(&world.take_events())[0], "plan certificates api/demo complete kubeconfig wait",);
+    assert_eq!(reported(&world.take_events())[0], "plan certificates api/demo complete kubeconfig wait",);
 }
 
 #[tokio::test]

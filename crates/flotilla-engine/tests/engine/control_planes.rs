@@ -9,7 +9,7 @@ use flotilla_engine::converge::{ControlPlaneChange, Leaving};
 use flotilla_spec::{NodeName, WantedPower};
 use flotilla_testkit::fake::When;
 
-use crate::world::{World, told, with_control_planes};
+use crate::world::{World, reported, with_control_planes};
 
 const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 
@@ -42,8 +42,8 @@ async fn stop_nodes(world: &mut World, nodes: &[NodeName]) -> Result<Changed, En
 async fn all_found_the_cluster_and_the_others_join_the_first() {
     let world = World::of(with_control_planes());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    let told = told(&world.take_events());
-    insta::assert_snapshot!(told[0], @"plan network machine/demo machine/demo-m02 machine/demo-m03 machine/demo-m04 api/demo complete join/demo-m02 join/demo-m03 join/demo-m04 kubeconfig wait");
+    let reported = reported(&world.take_events());
+    insta::assert_snapshot!(reported[0], @"plan network machine/demo machine/demo-m02 machine/demo-m03 machine/demo-m04 api/demo complete join/demo-m02 join/demo-m03 join/demo-m04 kubeconfig wait");
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m02", "demo-m03"]);
     assert_eq!(world.start().await.unwrap(), Changed::No);
 }
@@ -52,7 +52,7 @@ async fn all_found_the_cluster_and_the_others_join_the_first() {
 async fn a_cluster_that_began_with_one_grows_to_three() {
     let world = World::growing_to(with_control_planes()).await;
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    let plan = told(&world.take_events()).remove(0);
+    let plan = reported(&world.take_events()).remove(0);
     insta::assert_snapshot!(plan, @"plan routes machine/demo-m02 machine/demo-m03 machine/demo-m04 join/demo-m02 join/demo-m03 join/demo-m04 wait");
     assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
 }
@@ -69,7 +69,7 @@ async fn one_that_stops_leaves_properly_and_joins_again_when_it_starts() {
     world.take_events();
     world.cluster.spec.nodes.iter_mut().for_each(|node| node.power = WantedPower::Running);
     world.start().await.unwrap();
-    let plan = told(&world.take_events()).remove(0);
+    let plan = reported(&world.take_events()).remove(0);
     insta::assert_snapshot!(plan, @"plan machine/demo-m02 join/demo-m02 wait");
     assert_eq!(world.found().await, whole);
 }
@@ -111,13 +111,13 @@ async fn one_that_was_killed_is_brought_back_by_the_others() {
     let world = World::running_of(with_control_planes()).await;
     world.driver.lose_power(world.name(), world.node());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    let plan = told(&world.take_events()).remove(0);
+    let plan = reported(&world.take_events()).remove(0);
     insta::assert_snapshot!(plan, @"plan machine/demo join/demo wait");
     assert_eq!(world.found().await, World::running_of(with_control_planes()).await.found().await);
 }
 
 #[tokio::test]
-async fn one_whose_machine_is_lost_can_be_deleted_and_added_anew() {
+async fn one_whose_machine_is_lost_can_be_deleted_and_added_again() {
     let mut world = World::running_of(with_control_planes()).await;
     let whole = world.found().await;
     let lost = names(["demo"]);
@@ -133,7 +133,7 @@ async fn one_whose_machine_is_lost_can_be_deleted_and_added_anew() {
 }
 
 #[tokio::test]
-async fn a_machine_that_etcd_does_not_know_any_more_joins_anew() {
+async fn a_machine_that_is_no_member_of_etcd_any_more_joins_again() {
     let mut world = World::running_of(with_control_planes()).await;
     let killed = names(["demo-m02"]);
     world.driver.lose_power(world.name(), &killed[0]);
@@ -175,7 +175,7 @@ async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_fo
         .unwrap_err();
     assert_eq!(refused.to_string(), "deleting demo-m02 would lose quorum: 1 of 3 members left");
     assert_eq!(world.found().await.machines[&second[0]].power, Power::On);
-    // The dead one can be spared, and then the other.
+    // The dead one can leave, and then the other.
     let both = [second[0].clone(), third];
     world.engine().can_spare(&world.cluster, &both, Leaving::Stopped).await.unwrap();
 
@@ -188,7 +188,7 @@ async fn what_would_cost_the_majority_is_refused_with_the_numbers_and_done_by_fo
         text.starts_with("stopping demo-m02 would lose quorum: 1 of 3 members left; they remain members"),
         "{text}"
     );
-    assert_eq!(told(&events)[1], "plan stop/demo-m02");
+    assert_eq!(reported(&events)[1], "plan stop/demo-m02");
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn nobody_is_spared_on_hearsay() {
         world.calls.fail("members", When::Before);
     }
     let refused = world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap_err();
-    assert!(matches!(refused, EngineError::MajorityUnknown { .. }), "{refused:?}");
+    assert!(matches!(refused, EngineError::QuorumUnknown { .. }), "{refused:?}");
     // One of them is enough.
     world.calls.fail("members", When::Before);
     world.engine().can_spare(&world.cluster, &second, Leaving::Stopped).await.unwrap();
@@ -276,7 +276,7 @@ async fn a_control_plane_whose_stop_was_killed_is_not_turned_off_as_a_member() {
     world.engine().stop_nodes(&world.cluster, std::slice::from_ref(&second), false).await.unwrap();
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
     assert_eq!(world.found().await.machines[&second].power, Power::Off);
-    // Of a cluster that stops as a whole nobody retires.
+    // If the whole cluster stops, no member leaves etcd.
     for node in &mut world.cluster.spec.nodes {
         node.power = WantedPower::Stopped;
     }
@@ -399,7 +399,7 @@ async fn a_change_of_the_control_plane_is_looked_at_as_a_whole() {
     spare(&world, &[&fourth], &second, &[]).await.unwrap();
     let refused = "deleting and stopping demo-m02, demo would lose quorum: 1 of 4 members left";
     assert_eq!(spare(&world, &[&fourth], &second, &[&first]).await.unwrap_err(), refused);
-    // Nobody is believed where nobody can be asked.
+    // If no member answers, the change is refused.
     for _ in 0..2 {
         world.calls.fail("members", When::Before);
     }

@@ -1,14 +1,17 @@
 //! Doing what was planned: in which order, what in parallel, and what is reported of it.
 
+use std::time::Duration;
+
 use flotilla_core::Cancel;
 use flotilla_core::{Changed, Drain, Driver, KubernetesState, Power};
 use flotilla_core::{Event, Reporter};
 use flotilla_engine::EngineError;
+use flotilla_node_api::INIT;
 use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
-use crate::world::{World, told, wait, with_control_planes, with_two_workers, with_worker};
+use crate::world::{World, reported, wait, with_control_planes, with_two_workers, with_worker};
 
 /// Longer than anything here takes, on a clock that stands still while there is something to do.
 const LONG: std::time::Duration = std::time::Duration::from_hours(1);
@@ -28,7 +31,7 @@ async fn a_new_cluster_is_made_in_order() {
     kubeconfig put
     wait node_ready
     ");
-    insta::assert_snapshot!(told(&world.take_events()).join("\n"), @"
+    insta::assert_snapshot!(reported(&world.take_events()).join("\n"), @"
     plan network machine/demo api/demo complete kubeconfig wait
     > network
     . network
@@ -59,7 +62,7 @@ async fn a_second_start_looks_and_changes_nothing() {
     kubeconfig has
     wait node_ready
     ");
-    assert_eq!(told(&world.take_events()), [] as [String; 0]);
+    assert_eq!(reported(&world.take_events()), [] as [String; 0]);
     assert_eq!(world.found().await, before);
 }
 
@@ -69,7 +72,7 @@ async fn a_cluster_that_is_not_ready_yet_is_waited_for_with_all_the_patience_the
     // The first look, which has no patience, sees a cluster that is not ready.
     world.calls.fail("wait node_ready", When::Before);
     assert_eq!(world.start().await.unwrap(), Changed::No);
-    assert_eq!(told(&world.take_events()), ["plan wait", "> wait", ". wait"]);
+    assert_eq!(reported(&world.take_events()), ["plan wait", "> wait", ". wait"]);
 }
 
 #[tokio::test]
@@ -122,7 +125,7 @@ async fn a_damaged_machine_is_repaired_and_nothing_else_is_touched() {
     let world = World::running().await;
     world.driver.damage(world.name(), world.node());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan machine/demo wait");
+    assert_eq!(reported(&world.take_events())[0], "plan machine/demo wait");
     assert_eq!(world.found().await, World::running().await.found().await);
 }
 
@@ -132,7 +135,7 @@ async fn a_paused_cluster_is_woken() {
     world.pause().await;
     assert_eq!(world.found().await.kubernetes, KubernetesState::Paused);
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan unpause/demo wait");
+    assert_eq!(reported(&world.take_events())[0], "plan unpause/demo wait");
     assert_eq!(world.found().await.kubernetes, KubernetesState::Complete);
 }
 
@@ -154,11 +157,11 @@ async fn a_deleted_cluster_leaves_nothing() {
 #[tokio::test]
 async fn only_a_machine_that_is_on_can_be_had() {
     let world = World::running().await;
-    assert!(world.engine().machine(world.name(), world.node()).await.is_ok());
+    assert!(world.engine().machine(&world.cluster, world.node()).await.is_ok());
     let stranger = "stranger".parse().unwrap();
     world.stop().await.unwrap();
     for node in [world.node(), &stranger] {
-        let error = world.engine().machine(world.name(), node).await.map(drop).unwrap_err();
+        let error = world.engine().machine(&world.cluster, node).await.map(drop).unwrap_err();
         assert!(matches!(error, EngineError::Stopped(_)), "{error:?}");
     }
 }
@@ -192,7 +195,7 @@ async fn a_worker_that_fails_to_join_is_the_error_and_the_next_start_repairs_jus
     assert_eq!(world.found().await.current.as_ref(), Some(world.name()));
     world.take_events();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
+    assert_eq!(reported(&world.take_events())[0], "plan join/demo-m02 wait");
 }
 
 #[tokio::test]
@@ -205,7 +208,7 @@ async fn a_worker_that_fails_to_join_keeps_no_other_from_it() {
         let events = world.take_events();
         let unfinished: Vec<_> = ["join/demo-m02", "join/demo-m03"]
             .into_iter()
-            .filter(|step| !told(&events).contains(&format!(". {step}")))
+            .filter(|step| !reported(&events).contains(&format!(". {step}")))
             .collect();
         assert_eq!(unfinished, [format!("join/{broken}")], "the step names the node");
         assert_eq!(world.found().await.joined.len(), 2, "the control plane and the other one");
@@ -223,7 +226,7 @@ async fn a_node_that_somebody_took_off_the_list_joins_again() {
         let world = World::running_of(cluster).await;
         world.bootstrapper.unlist(&"demo-m02".parse().unwrap());
         assert_eq!(world.start().await.unwrap(), Changed::Yes);
-        assert_eq!(told(&world.take_events())[0], "plan join/demo-m02 wait");
+        assert_eq!(reported(&world.take_events())[0], "plan join/demo-m02 wait");
         assert_eq!(world.start().await.unwrap(), Changed::No);
     }
 }
@@ -250,32 +253,30 @@ async fn a_worker_is_emptied_before_it_goes() {
     drain demo-m02
     remove-from-api demo-m02
     remove demo-m02
-    find
     ensure-routes
     ");
     assert_eq!(world.found().await.machines.len(), 1);
 }
 
 #[tokio::test]
-async fn nobody_waits_for_the_pods_of_a_machine_that_was_killed_and_that_is_told() {
+async fn a_node_that_is_off_is_deleted_without_waiting_for_its_pods_and_with_a_warning() {
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.driver.lose_power(world.name(), &worker[0]);
     world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     let calls = world.calls.take();
     assert_eq!(
-        calls[calls.len() - 6..],
+        calls[calls.len() - 5..],
         [
             "mark-stopped demo-m02",
             "drain demo-m02",
             "remove-from-api demo-m02",
             "remove demo-m02",
-            "find",
             "ensure-routes"
         ]
     );
-    let told = "skipping the drain of demo-m02: powered off; pods on it are deleted".to_owned();
-    assert_eq!(world.take_events()[0], Event::Warning { text: told });
+    let reported = "skipping the drain of demo-m02: powered off; pods on it are deleted".to_owned();
+    assert_eq!(world.take_events()[0], Event::Warning { text: reported });
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +285,7 @@ async fn an_api_that_is_silent_for_a_moment_still_hears_of_a_node_that_goes() {
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.calls.fail("observe", When::Before);
     world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
-    assert_eq!(told(&world.take_events())[0], "plan drain/demo-m02");
+    assert_eq!(reported(&world.take_events())[0], "plan drain/demo-m02");
 }
 
 #[tokio::test]
@@ -325,7 +326,7 @@ async fn nodes_of_which_one_cannot_be_emptied_are_all_open_to_pods_again() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_is_told() {
+async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_cordoned_is_reported() {
     let world = World::running_of(with_worker()).await;
     let (worker, drain) = (["demo-m02".parse().unwrap()], Drain { limit: LONG, force: false });
     world.calls.fail("drain demo-m02", When::After);
@@ -336,11 +337,12 @@ async fn a_node_that_cannot_be_emptied_is_not_removed_and_one_that_stays_closed_
         .await
         .unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(cause, "`drain demo-m02` was told to fail", "the first failure is the error");
+    assert_eq!(cause, "`drain demo-m02` failed on purpose", "the first failure is the error");
     let events = world.take_events();
-    let told =
-        "cannot bear a fault: if the node is still cordoned, run `kubectl uncordon demo-m02`".to_owned();
-    assert_eq!(events.last(), Some(&Event::Warning { text: told }));
+    let reported =
+        "cannot do as the test wants: if the node is still cordoned, run `kubectl uncordon demo-m02`"
+            .to_owned();
+    assert_eq!(events.last(), Some(&Event::Warning { text: reported }));
     assert_eq!(world.found().await.machines.len(), 2);
 }
 
@@ -380,7 +382,7 @@ async fn labels_change_where_they_differ() {
     assert_eq!(world.engine().update_labels(&world.cluster, &was).await.unwrap(), Changed::Yes);
     assert_eq!(world.calls.take(), ["find", "update-labels demo-m02 disk=ssd gpu:NoSchedule"]);
     assert_eq!(
-        told(&world.take_events()),
+        reported(&world.take_events()),
         ["plan labels/demo-m02", "> labels/demo-m02", ". labels/demo-m02"]
     );
 }
@@ -409,7 +411,7 @@ async fn a_cluster_without_a_pod_network_is_made_and_that_its_nodes_are_not_read
 }
 
 #[tokio::test]
-async fn a_worker_can_be_removed_from_a_cluster_whose_api_is_silent_and_that_is_told() {
+async fn a_worker_can_be_removed_from_a_cluster_whose_api_does_not_answer_with_a_warning() {
     let world = World::running_of(with_worker()).await;
     world.stop().await.unwrap();
     world.take_events();
@@ -417,7 +419,7 @@ async fn a_worker_can_be_removed_from_a_cluster_whose_api_is_silent_and_that_is_
     world.engine().delete_nodes(&world.locked(), &mut world.cluster.clone(), &worker, drain).await.unwrap();
     let events = world.take_events();
     assert!(matches!(events[0], Event::Warning { .. }), "{events:?}");
-    assert_eq!(told(&events)[1..], ["plan remove/demo-m02", "> remove/demo-m02", ". remove/demo-m02"]);
+    assert_eq!(reported(&events)[1..], ["plan remove/demo-m02", "> remove/demo-m02", ". remove/demo-m02"]);
 }
 
 /// Each of the two goes on only when the other has begun.
@@ -450,10 +452,10 @@ async fn a_failure_stops_what_needs_it_and_nothing_else() {
     let found = world.found().await;
     assert_eq!(found.kubernetes, KubernetesState::Incomplete);
     assert_eq!(found.current.as_ref(), Some(world.name()), "it is published all the same");
-    let told = told(&world.take_events());
-    assert!(told.contains(&". kubeconfig".to_owned()), "{told:?}");
-    assert!(!told.contains(&". complete".to_owned()), "{told:?}");
-    assert!(!told.contains(&"> wait".to_owned()), "{told:?}");
+    let reported = reported(&world.take_events());
+    assert!(reported.contains(&". kubeconfig".to_owned()), "{reported:?}");
+    assert!(!reported.contains(&". complete".to_owned()), "{reported:?}");
+    assert!(!reported.contains(&"> wait".to_owned()), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -465,9 +467,9 @@ async fn of_two_failures_the_first_is_the_error_and_the_other_is_told() {
         world.calls.hold(second, first);
         let error = timeout(LONG, world.start()).await.unwrap().unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(cause, format!("`{first}` was told to fail"));
-        let told = Event::Warning { text: "also: cannot bear a fault".to_owned() };
-        assert!(world.take_events().contains(&told), "the other is told");
+        assert_eq!(cause, format!("`{first}` failed on purpose"));
+        let reported = Event::Warning { text: "also: cannot do as the test wants".to_owned() };
+        assert!(world.take_events().contains(&reported), "the other is reported");
     }
 }
 
@@ -491,10 +493,11 @@ async fn after_a_cancel_no_step_begins_and_what_has_begun_is_finished() {
     for step in ["network", "machine/demo", "api/demo"] {
         let mut world = World::new();
         let reporter = CancelAt { world: &world, step };
-        let error = world.engine_with(&reporter).start(&world.cluster, &wait()).await.unwrap_err();
+        let error =
+            world.engine_with(&reporter).start(&world.locked(), &world.cluster, &wait()).await.unwrap_err();
         assert!(matches!(error, EngineError::Interrupted), "{error:?}");
-        let told = told(&world.take_events());
-        assert_eq!(told[told.len() - 2..], [format!("> {step}"), format!(". {step}")]);
+        let steps = reported(&world.take_events());
+        assert_eq!(steps[steps.len() - 2..], [format!("> {step}"), format!(". {step}")]);
         world.cancel = Cancel::new();
         assert_eq!(world.start().await.unwrap(), Changed::Yes);
         assert_eq!(world.found().await, World::running().await.found().await);
@@ -505,7 +508,7 @@ async fn after_a_cancel_no_step_begins_and_what_has_begun_is_finished() {
 async fn a_cancel_during_the_last_step_comes_too_late() {
     let world = World::new();
     let reporter = CancelAt { world: &world, step: "wait" };
-    let done = world.engine_with(&reporter).start(&world.cluster, &wait()).await;
+    let done = world.engine_with(&reporter).start(&world.locked(), &world.cluster, &wait()).await;
     assert_eq!(done.unwrap(), Changed::Yes);
 }
 
@@ -516,4 +519,16 @@ async fn what_is_cancelled_before_it_begins_does_nothing() {
     let error = world.start().await.unwrap_err();
     assert!(matches!(error, EngineError::Interrupted), "{error:?}");
     assert_eq!(world.driver.list(world.name()).await.unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_hang_are_waited_for_together() {
+    let world = World::running_of(with_control_planes()).await;
+    let limit = Duration::from_secs(10);
+    for question in ["membership", INIT] {
+        world.calls.take_time(question, limit);
+    }
+    let begun = tokio::time::Instant::now();
+    world.engine().observe(&world.cluster).await.unwrap();
+    assert_eq!(begun.elapsed(), limit);
 }

@@ -30,7 +30,12 @@ fn failed() -> GuestError {
 
 fn timed_out() -> EngineError {
     let (what, seen) = ("the first answer".to_owned(), vec!["connection refused".to_owned()]);
-    EngineError::Bootstrap(BootstrapError::TimedOut { what, limit: Duration::from_secs(5), seen })
+    EngineError::Bootstrap(BootstrapError::TimedOut {
+        what,
+        limit: Duration::from_secs(5),
+        flag: Some("--wait-timeout"),
+        seen,
+    })
 }
 
 fn spec_errors() -> Vec<SpecError> {
@@ -46,7 +51,7 @@ fn spec_errors() -> Vec<SpecError> {
 
 fn majority(up: usize, total: usize) -> EngineError {
     let (cluster, nodes) = ("demo".parse().unwrap(), "demo-m02".into());
-    EngineError::Majority { cluster, up, total, doing: "stopping", nodes, left: up - 1 }
+    EngineError::QuorumLoss { cluster, up, total, doing: "stopping", nodes, left: up - 1 }
 }
 
 /// Everything but interruptions.
@@ -71,12 +76,14 @@ fn failures() -> Vec<EngineError> {
         EngineError::LastControlPlane { cluster: demo(), going: 1 },
         majority(2, 3),
         majority(1, 1),
-        EngineError::MajorityUnknown { cluster: demo() },
+        EngineError::QuorumUnknown { cluster: demo() },
         EngineError::Different { cluster: demo(), what: "subnet".into(), change: None },
-        EngineError::Different {
+        EngineError::OtherCount {
             cluster: demo(),
-            what: "number of nodes".into(),
-            change: Some("`flotilla node add` changes it"),
+            what: "node",
+            has: 1,
+            wanted: 3,
+            change: "`flotilla node add` adds some",
         },
         EngineError::Busy { cluster: demo(), holder: None },
         EngineError::Busy {
@@ -127,16 +134,16 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     let lines: Vec<_> = failures().iter().map(line).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     14 MK_USAGE: "big" is not a size
-    23 RSRC_INSUFFICIENT_REQ_MEMORY: node demo has 2048 MiB of memory, more than the host's 1024 MiB
+    23 RSRC_INSUFFICIENT_REQ_MEMORY: node demo has 2 GiB of memory, more than the host's 1 GiB
     29 RSRC_INSUFFICIENT_CORES: node demo has 9 CPUs, more than the host's 2
-    26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1024 MiB, but needs 2048 MiB
+    26 RSRC_INSUFFICIENT_STORAGE: node demo has a disk of 1 GiB, but needs 2 GiB
     18 MK_CONFIG: the cluster has no control plane
     14 MK_USAGE: 5 errors in the request
     36 HOST_NO_OVERLAY: host check failed: no overlay
     37 HOST_PERMISSION: you are not root
-    85 GUEST_NO_CLUSTER: there is no cluster flotilla
-    85 GUEST_NO_CLUSTER: there is no cluster demo
-    85 GUEST_NO_CLUSTER: there is no cluster dmo
+    85 GUEST_NO_CLUSTER: cluster flotilla does not exist
+    85 GUEST_NO_CLUSTER: cluster demo does not exist
+    85 GUEST_NO_CLUSTER: cluster dmo does not exist
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo-m02 is not running
     83 GUEST_NOT_RUNNING: cluster demo is stopped
@@ -144,11 +151,11 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     89 GUEST_PAUSED: cluster demo is paused
     89 GUEST_API_SILENT: the API of cluster demo does not answer
     81 GUEST_LAST_CONTROL_PLANE: cannot delete the last control plane of cluster demo
-    81 GUEST_MAJORITY: stopping demo-m02 would lose quorum: 1 of 3 members left
-    81 GUEST_MAJORITY: stopping demo-m02 would lose quorum: 0 of 1 members left
-    81 GUEST_MAJORITY: etcd does not answer: the number of its healthy members is unknown
+    81 GUEST_QUORUM: stopping demo-m02 would lose quorum: 1 of 3 members left
+    81 GUEST_QUORUM: stopping demo-m02 would lose quorum: 0 of 1 members left
+    81 GUEST_QUORUM: etcd does not answer: the number of its healthy members is unknown
     11 MK_CONFLICT: cluster demo already exists with another subnet
-    11 MK_CONFLICT: cluster demo already exists with another number of nodes
+    11 MK_CONFLICT: cluster demo has 1 node, not 3
     11 CLUSTER_BUSY: another command is changing cluster demo
     11 CLUSTER_BUSY: another command is changing cluster demo: process 7, `flotilla start`, since 10:00:00 UTC
     30 HOST_IO: cannot write /a/file
@@ -160,10 +167,10 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     30 HOST_IO: cannot open the lock file /a/lock
     70 IF_NETWORK: cannot create the network
     80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status: 1
-    80 GUEST_START: cannot initialise in node demo
+    80 GUEST_START: cannot initialise on node demo
     80 GUEST_START: cannot list the nodes
-    82 GUEST_START_TIMEOUT: the first answer did not happen within 5 s
-    82 GUEST_NODE_DRAIN: node demo could not be drained within 5 s
+    82 GUEST_START_TIMEOUT: timed out after 5 s waiting for the first answer
+    82 GUEST_NODE_DRAIN: timed out after 5 s draining node demo
     80 GUEST_START: the kubelet on node demo keeps crashing
     80 GUEST_START: cannot install the pod network
     38 HOST_KUBECONFIG: cannot change the kubeconfig
@@ -178,15 +185,9 @@ fn what_can_be_done_about_it_is_hinted() {
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
     MK_USAGE: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    RSRC_INSUFFICIENT_REQ_MEMORY: give it `max`, or at most 16 times the host's memory: 16384m
-    RSRC_INSUFFICIENT_CORES: give it at most 2, or `max`
-    RSRC_INSUFFICIENT_STORAGE: give it at least 2048m
-    MK_USAGE: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    MK_USAGE: give it `max`, or at most 16 times the host's memory: 16384m
-    MK_USAGE: give it at most 2, or `max`
-    MK_USAGE: give it at least 2048m
-    HOST_NO_OVERLAY: cure for HOST_NO_OVERLAY
-    HOST_NO_OVERLAY: cure for HOST_B
+    RSRC_INSUFFICIENT_REQ_MEMORY: use --memory max, or at most 16 times the host's memory: 16Gi
+    RSRC_INSUFFICIENT_CORES: use --cpus max, or at most 2
+    RSRC_INSUFFICIENT_STORAGE: use --disk-size 2Gi or more
     HOST_PERMISSION: use sudo
     GUEST_NO_CLUSTER: create it with `flotilla start`
     GUEST_NO_CLUSTER: create it with `flotilla start -p demo`
@@ -199,13 +200,13 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_API_SILENT: see why with `flotilla status -p demo`; repair it with `flotilla start -p demo`
     GUEST_API_SILENT: --force does it
     GUEST_LAST_CONTROL_PLANE: `flotilla delete -p demo` deletes the cluster
-    GUEST_MAJORITY: start control planes that are down with `flotilla start -p demo`
-    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
-    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
-    GUEST_MAJORITY: start control planes that are down with `flotilla start -p demo`
-    GUEST_MAJORITY: --force does it anyway; without quorum the API does not answer
+    GUEST_QUORUM: start control planes that are down with `flotilla start -p demo`
+    GUEST_QUORUM: --force does it anyway; without quorum the API does not answer
+    GUEST_QUORUM: --force does it anyway; without quorum the API does not answer
+    GUEST_QUORUM: start control planes that are down with `flotilla start -p demo`
+    GUEST_QUORUM: --force does it anyway; without quorum the API does not answer
     MK_CONFLICT: delete it first with `flotilla delete -p demo`, or choose another name with -p
-    MK_CONFLICT: `flotilla node add -p demo` changes it
+    MK_CONFLICT: `flotilla node add -p demo` adds some
     CLUSTER_BUSY: without --no-wait-lock this command waits for the other one
     CLUSTER_BUSY: without --no-wait-lock this command waits for the other one
     HOST_STATE_DAMAGED: running nodes keep running, and the nodes' data is still in /home/clusters/demo/nodes
@@ -231,13 +232,13 @@ fn what_belongs_to_a_failure_is_told_line_by_line() {
         error.details().into_iter().map(move |line| format!("{name}: {line}"))
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
-    MK_USAGE: "big" is not a size
-    MK_USAGE: node demo has 2048 MiB of memory, more than the host's 1024 MiB
-    MK_USAGE: node demo has 9 CPUs, more than the host's 2
-    MK_USAGE: node demo has a disk of 1024 MiB, but needs 2048 MiB
+    MK_USAGE: "big" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+    MK_USAGE: node demo has 2 GiB of memory, more than the host's 1 GiB; use --memory max, or at most 16 times the host's memory: 16Gi
+    MK_USAGE: node demo has 9 CPUs, more than the host's 2; use --cpus max, or at most 2
+    MK_USAGE: node demo has a disk of 1 GiB, but needs 2 GiB; use --disk-size 2Gi or more
     MK_USAGE: the cluster has no control plane
-    HOST_NO_OVERLAY: no overlay
-    HOST_NO_OVERLAY: no b
+    HOST_NO_OVERLAY: no overlay; cure for HOST_NO_OVERLAY
+    HOST_NO_OVERLAY: no b; cure for HOST_B
     GUEST_EXEC: going
     GUEST_EXEC: gone
     GUEST_START: going
@@ -279,18 +280,29 @@ fn a_node_that_does_not_answer_is_named_with_what_to_type() {
         DriverError::Guest(stuck()).into(),
         in_bootstrap(stuck()).into(),
     ];
-    let told = all.map(|error| {
+    let reported = all.map(|error| {
         let Code { name, exit_status } = error.code();
         format!("{exit_status} {name}: {error}\n  {}", error.hints().join("; "))
     });
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     89 GUEST_FROZEN: node demo-m02 is frozen: did not try `true`
       unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`
-    89 GUEST_FROZEN: cannot look in node demo-m02
+    89 GUEST_FROZEN: cannot look on node demo-m02
       unfreeze it with `flotilla start`, or stop it with `flotilla node stop demo-m02`
     82 GUEST_TIMEOUT: node demo-m02 does not answer: `true` took longer than 10 s
       see why with `flotilla logs --node demo-m02`, or restart it with `flotilla node stop demo-m02` and `flotilla node start demo-m02`
-    82 GUEST_TIMEOUT: cannot look in node demo-m02
+    82 GUEST_TIMEOUT: cannot look on node demo-m02
       see why with `flotilla logs --node demo-m02`, or restart it with `flotilla node stop demo-m02` and `flotilla node start demo-m02`
     ");
+}
+
+#[test]
+fn a_hint_names_the_flag_of_the_limit_that_was_hit_and_no_other() {
+    let (what, limit, seen) = (|| "a wait".to_owned(), Duration::from_secs(5), Vec::new);
+    let hints = |error: BootstrapError| EngineError::Bootstrap(error).hints().join("\n");
+    let of = |flag| hints(BootstrapError::TimedOut { what: what(), limit, flag, seen: seen() });
+    assert!(of(Some("--wait-timeout")).contains("wait longer with --wait-timeout"));
+    assert!(!of(None).contains("--wait"));
+    let stalled = BootstrapError::Stalled { what: what(), node: "demo".into(), limit, seen: seen() };
+    assert_eq!(hints(stalled), "see why with `flotilla logs --node demo`; run the command again to resume");
 }

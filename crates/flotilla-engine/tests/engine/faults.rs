@@ -160,7 +160,7 @@ async fn fail_each_call(cluster: &Cluster, before: Before, command: Command) {
                 panic!("{what}: {error:?}");
             }
             assert_eq!(world.found().await, wanted, "{what}");
-            // To remove a node is to ask for it in the cluster, whether it is there or not.
+            // Removing a node asks the cluster about it, whether it exists or not.
             if !matches!(command, Command::RemoveNode | Command::RemovePrimary) {
                 assert_eq!(run(command, &world).await.unwrap(), Changed::No, "{what}");
             }

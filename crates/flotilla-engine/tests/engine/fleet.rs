@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flotilla_core::explain::Explain;
-use flotilla_core::{Cluster, Driver, Power};
+use flotilla_core::{Cluster, Driver, MachineId, Power};
 use flotilla_engine::EngineError;
 use flotilla_spec::NodeName;
 use flotilla_testkit::fake::{Calls, FakeDriver};
@@ -104,11 +104,11 @@ async fn what_a_driver_cannot_do_is_refused_without_asking_it() {
     cluster.spec.nodes[3].driver = Some(flotilla_spec::DriverName::new("magic"));
     let (world, _) = world(cluster);
     let refused = world.engine().fleet.check(&world.cluster).await.unwrap();
-    let told: Vec<_> = refused
+    let reported: Vec<_> = refused
         .iter()
         .map(|refusal| format!("{} {}", refusal.requirement.key, refusal.finding.text))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     mounts node demo-m02: driver vm cannot mount directories of the host
     driver node demo-m04: there is no driver magic
     mounts node demo-m05: driver vm cannot mount directories of the host
@@ -163,7 +163,7 @@ async fn no_second_cluster_is_made_beside_machines_that_are_unknown() {
         let (world, vms) = running(on_vms(of_nodes(roles), &[vm])).await;
         vms.fall_silent("attic");
         for node in machines_of(&world.driver, &world).await {
-            world.driver.remove(world.name(), &node).await.unwrap();
+            world.driver.remove(&MachineId::new(world.name(), &node)).await.unwrap();
         }
         world.calls.take();
         let error = world.start().await.unwrap_err();
@@ -186,16 +186,19 @@ async fn nodes_of_a_silent_host_are_neither_started_nor_stopped_nor_deleted() {
     let (world, vms) = running(mixed()).await;
     vms.fall_silent("attic");
     world.calls.take();
-    let engine = world.engine();
+    let (engine, locked) = (world.engine(), world.locked());
     for node in names(&world, &VMS) {
         let nodes = std::slice::from_ref(&node);
         let drain = flotilla_core::Drain { limit: std::time::Duration::ZERO, force: true };
         let mut cluster = world.cluster.clone();
         for (doing, error) in [
-            ("start", engine.start_nodes(&world.cluster, nodes, &crate::world::wait()).await.unwrap_err()),
+            (
+                "start",
+                engine.start_nodes(&locked, &world.cluster, nodes, &crate::world::wait()).await.unwrap_err(),
+            ),
             ("stop", engine.stop_nodes(&world.cluster, nodes, true).await.unwrap_err()),
-            ("delete", engine.delete_nodes(&world.locked(), &mut cluster, nodes, drain).await.unwrap_err()),
-            ("use", engine.machine(world.name(), &node).await.map(drop).unwrap_err()),
+            ("delete", engine.delete_nodes(&locked, &mut cluster, nodes, drain).await.unwrap_err()),
+            ("use", engine.machine(&world.cluster, &node).await.map(drop).unwrap_err()),
         ] {
             assert!(error.to_string().starts_with(&format!("cannot {doing} {node}: host attic")), "{error}");
         }
@@ -230,4 +233,24 @@ async fn a_deletion_removes_what_it_reaches_and_names_the_silent_host() {
     world.delete().await.unwrap();
     assert!(machines_of(&vms, &world).await.is_empty());
     assert!(world.store.load(world.name()).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_node_whose_driver_this_flotilla_lacks_is_unknown() {
+    let world = World::of(on_vms(of_nodes(&["control-plane", "worker"]), &[1]));
+    let observed = world.engine().observe(&world.cluster).await.unwrap();
+    let found = &observed.machines[&"demo-m02".parse::<NodeName>().unwrap()].power;
+    assert_eq!(*found, Power::Unknown("this flotilla has no driver vm".to_owned()));
+    let error = world.start().await.unwrap_err();
+    assert_eq!(error.code().name, "HOST_UNREACHABLE", "it may be a member: {error}");
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_does_not_keep_the_others_from_being_checked() {
+    let world = World::running().await;
+    world.host.network.fall_silent("far");
+    world.driver.fall_silent("far");
+    let fleet = world.engine().fleet;
+    assert_eq!(fleet.subnets_in_use(world.name()).await.unwrap(), []);
+    assert_eq!(fleet.check(&world.cluster).await.unwrap(), []);
 }

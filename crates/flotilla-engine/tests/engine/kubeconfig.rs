@@ -54,6 +54,17 @@ async fn a_broken_one_stops_nothing() {
     assert!(!world.found().await.saved);
 }
 
+/// As it is with a host whose network this process is no part of.
+#[tokio::test(start_paused = true)]
+async fn the_server_is_where_the_network_leads() {
+    let world = World::running().await;
+    assert_eq!(world.kubeconfig.server(world.name()).as_deref(), Some("https://10.213.0.254:6443"));
+    world.host.network.forward("127.0.0.1:40001".parse().unwrap());
+    assert_eq!(world.start().await.unwrap(), Changed::Yes, "the old address leads nowhere");
+    assert_eq!(world.kubeconfig.server(world.name()).as_deref(), Some("https://127.0.0.1:40001"));
+    assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_broken_one_does_not_keep_a_control_plane_from_leaving() {
     let world = World::running_of(with_control_planes()).await;

@@ -1,4 +1,4 @@
-//! From what is there to what is to be done.
+//! From what exists to the steps of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -54,6 +54,7 @@ fn all_of(cluster: &Cluster) -> Observed {
         orphans: BTreeSet::new(),
         due: BTreeSet::new(),
         expired_authority: None,
+        emptied: BTreeSet::new(),
         initial_members: cluster.spec.control_planes().map(|node| node.name.clone()).collect(),
         members: None,
         published: true,
@@ -246,7 +247,7 @@ fn a_node_that_comes_to_a_running_cluster_joins_and_the_others_learn_of_it() {
     join/demo-a <- machine/demo-a
     wait <- routes, join/demo-a
     ");
-    // Somebody who has joined may still be unknown to others.
+    // Others may still lack the route to a node that has joined.
     observed.machines.insert(new.clone(), ON);
     observed.joined.insert(new);
     insta::assert_snapshot!(shown(&plan::start(&cluster, &observed, &ready())), @"
@@ -352,7 +353,7 @@ fn several_control_planes_found_a_cluster_together() {
 }
 
 #[test]
-fn an_api_that_answers_in_a_machine_that_is_no_member_is_started_anew() {
+fn an_api_that_answers_in_a_machine_that_is_no_member_is_started_again() {
     let cluster = one_node();
     let observed =
         Observed { joined: BTreeSet::new(), kubernetes: KubernetesState::Incomplete, ..all_of(&cluster) };
@@ -417,7 +418,7 @@ fn nodes_are_emptied_and_stopped_and_one_that_is_off_is_left_alone() {
 }
 
 #[test]
-fn only_nodes_whose_labels_or_taints_differ_are_labelled_anew() {
+fn only_nodes_whose_labels_or_taints_differ_are_updated() {
     let was = four_nodes().spec;
     let mut cluster = four_nodes();
     cluster.spec.nodes[0].labels = "disk=ssd".parse().unwrap();
@@ -456,9 +457,30 @@ fn what_needs_a_network_is_not_waited_for_in_a_cluster_without_one() {
     assert_eq!(plan::attainable(&cluster, &all), all);
     cluster.spec.network.cni = Cni::None;
     let plan = plan::start(&cluster, &all_of(&cluster), &all);
-    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the default service account, the kubelet");
+    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the default service account, controllers and scheduler, kube-proxy, the kubelet");
     let plan = plan::start(&cluster, &all_of(&cluster), &ready());
     assert_eq!(plan, Plan::default(), "nothing is left to wait for");
+}
+
+#[test]
+fn dns_is_not_waited_for_where_no_node_takes_its_pods() {
+    let all: BTreeSet<_> = Condition::ALL.map(|(condition, _)| condition).into();
+    let waits_for_dns = |taints: [&str; 4]| {
+        let mut cluster = four_nodes();
+        for (node, taint) in cluster.spec.nodes.iter_mut().zip(taints) {
+            node.power = WantedPower::Running;
+            node.taints = if taint.is_empty() { Vec::new() } else { vec![taint.parse().unwrap()] };
+        }
+        let attainable = plan::attainable(&cluster, &all);
+        assert_eq!(attainable.contains(&Condition::Dns), attainable.contains(&Condition::SystemPods));
+        assert!(attainable.contains(&Condition::NodeReady));
+        attainable.contains(&Condition::Dns)
+    };
+    assert!(waits_for_dns(["a:NoSchedule", "a:NoExecute", "a:NoSchedule", ""]));
+    assert!(!waits_for_dns(["a:NoSchedule", "a:NoExecute", "a:NoSchedule", "a=b:NoSchedule"]));
+    assert!(waits_for_dns(["a:NoSchedule", "a:NoExecute", "a:NoSchedule", "a:PreferNoSchedule"]));
+    let own = "node-role.kubernetes.io/control-plane:NoSchedule";
+    assert!(waits_for_dns(["a:NoSchedule", "a:NoExecute", "a:NoSchedule", own]));
 }
 
 #[test]
@@ -485,7 +507,7 @@ fn a_node_leaves_the_cluster_before_its_machine_goes_if_the_cluster_can_be_asked
 fn what_is_waited_for_is_named() {
     let all = Condition::ALL.map(|(condition, _)| condition).into();
     let plan = plan::start(&one_node(), &all_of(&one_node()), &all);
-    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the nodes, the default service account, the system pods, the system deployments, the kubelet");
+    insta::assert_snapshot!(plan.steps[0].title, @"waiting for the API server, the nodes, the default service account, controllers and scheduler, kube-proxy, DNS, the system pods, the system deployments, the kubelet");
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! Nodes that are deleted while the API cannot be told, and removals that are killed.
+//! Nodes that are deleted while the API does not answer, and removals that are killed.
 
 use std::time::Duration;
 
 use flotilla_core::{Changed, Drain, Power};
 use flotilla_core::{Cluster, Explain};
 use flotilla_engine::EngineError;
+use flotilla_node_api::{CONFIGURE, INIT};
 use flotilla_spec::NodeName;
 use flotilla_testkit::fake::When;
 
-use crate::world::{World, told, wait, with_control_planes, with_two_workers};
+use crate::world::{World, reported, wait, with_control_planes, with_two_workers};
 
 const DRAIN: Drain = Drain { limit: Duration::from_secs(30), force: false };
 const FORCED: Drain = Drain { force: true, ..DRAIN };
@@ -24,7 +25,7 @@ fn saved(world: &World) -> Cluster {
 /// What `flotilla start` does.
 async fn start(world: &World) -> Changed {
     let mut cluster = saved(world);
-    let changed = world.engine().start(&cluster, &wait()).await.unwrap();
+    let changed = world.engine().start(&world.locked(), &cluster, &wait()).await.unwrap();
     changed.or(world.engine().finish_removals(&world.locked(), &mut cluster).await.unwrap())
 }
 
@@ -51,7 +52,7 @@ async fn a_list_that_could_not_be_changed_is_changed_by_the_start_after() {
     let gone = names(["demo-m03"]);
     world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap();
     let mut cluster = saved(&world);
-    world.engine().start(&cluster, &wait()).await.unwrap();
+    world.engine().start(&world.locked(), &cluster, &wait()).await.unwrap();
     world.calls.fail("remove-from-api demo-m03", When::Before);
     world.engine().finish_removals(&world.locked(), &mut cluster).await.unwrap_err();
     assert_eq!(start(&world).await, Changed::Yes);
@@ -102,7 +103,7 @@ async fn a_worker_whose_pods_cannot_be_moved_stays_unless_forced() {
         assert_eq!(world.found().await.machines[&worker[0]].power, Power::On);
 
         world.engine().delete_nodes(&world.locked(), &mut saved(&world), &worker, FORCED).await.unwrap();
-        assert_eq!(told(&world.take_events())[1], "plan remove/demo-m03");
+        assert_eq!(reported(&world.take_events())[1], "plan remove/demo-m03");
         assert_eq!(saved(&world).allocations.ghosts, worker.into());
     }
 }
@@ -173,7 +174,7 @@ async fn a_control_plane_that_etcd_cannot_spare_now_stays_until_it_can() {
     world.bootstrapper.set_up(world.name(), &"demo-m03".parse().unwrap(), false);
     world.take_events();
     start(&world).await;
-    let events = told(&world.take_events());
+    let events = reported(&world.take_events());
     assert!(
         events[0].contains("cannot finish deleting demo-m02: deleting demo-m02 would lose quorum"),
         "{events:?}"
@@ -182,4 +183,18 @@ async fn a_control_plane_that_etcd_cannot_spare_now_stays_until_it_can() {
     world.bootstrapper.set_up(world.name(), &"demo-m03".parse().unwrap(), true);
     assert_eq!(start(&world).await, Changed::Yes);
     assert_eq!(world.bootstrapper.member_names(world.name()), ["demo", "demo-m03"]);
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_updated_does_not_keep_another_one_in_the_cluster() {
+    let world = World::running_of(with_two_workers()).await;
+    let gone = names(["demo-m03"]);
+    let other = world.driver.machine(world.name(), &"demo-m02".parse().unwrap());
+    other.calls().fail(&format!("{INIT} {CONFIGURE}"), When::Before);
+    world.engine().delete_nodes(&world.locked(), &mut saved(&world), &gone, DRAIN).await.unwrap();
+    assert_eq!(saved(&world).spec.nodes.len(), 2);
+    let events = reported(&world.take_events()).join("\n");
+    assert!(events.contains("cannot update the routes of all nodes"), "{events}");
+    assert_eq!(start(&world).await, Changed::Yes, "the next start updates it");
+    assert_eq!(start(&world).await, Changed::No);
 }

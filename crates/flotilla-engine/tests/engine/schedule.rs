@@ -33,7 +33,7 @@ fn slow(cluster: Cluster) -> World {
 
 async fn start_on(world: &World, cores: u32) -> Result<(), EngineError> {
     let engine = Engine { lanes: Lanes::of_cores(cores), ..world.engine() };
-    engine.start(&world.cluster, &wait()).await.map(drop)
+    engine.start(&world.locked(), &world.cluster, &wait()).await.map(drop)
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use flotilla_core::{Changed, Power};
 use flotilla_engine::EngineError;
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
-use crate::world::{World, told, wait, with_control_planes, with_two_workers};
+use crate::world::{World, reported, wait, with_control_planes, with_two_workers};
 
 fn name(name: &str) -> NodeName {
     name.parse().unwrap()
@@ -37,23 +37,30 @@ async fn a_new_node_is_all_that_is_started() {
     kill(&world, &["demo-m03", "demo-m04"]);
     world.engine().require_api(&world.cluster).await.unwrap();
     let added = add(&mut world);
-    assert_eq!(world.engine().start_nodes(&world.cluster, &added, &wait()).await.unwrap(), Changed::Yes);
-    assert_eq!(told(&world.take_events())[0], "plan routes machine/new join/new wait");
+    assert_eq!(
+        world.engine().start_nodes(&world.locked(), &world.cluster, &added, &wait()).await.unwrap(),
+        Changed::Yes
+    );
+    assert_eq!(reported(&world.take_events())[0], "plan routes machine/new join/new wait");
     for (node, expected) in [("new", Power::On), ("demo-m03", Power::Off), ("demo-m04", Power::Off)] {
         assert_eq!(power(&world, node).await, expected, "{node}");
     }
-    assert_eq!(world.engine().start_nodes(&world.cluster, &added, &wait()).await.unwrap(), Changed::No);
+    assert_eq!(
+        world.engine().start_nodes(&world.locked(), &world.cluster, &added, &wait()).await.unwrap(),
+        Changed::No
+    );
 }
 
 #[tokio::test]
-async fn a_paused_cluster_stays_paused_and_that_is_told() {
+async fn a_paused_cluster_stays_paused_with_a_warning() {
     let mut world = World::running_of(with_two_workers()).await;
     world.pause().await;
     let error = world.engine().require_api(&world.cluster).await.unwrap_err();
     assert_eq!(error.to_string(), "cluster demo is paused");
     assert_eq!(error.hints(), ["unpause it first with `flotilla unpause -p demo`"]);
     let added = add(&mut world);
-    let error = world.engine().start_nodes(&world.cluster, &added, &wait()).await.unwrap_err();
+    let error =
+        world.engine().start_nodes(&world.locked(), &world.cluster, &added, &wait()).await.unwrap_err();
     assert!(matches!(error, EngineError::Paused { .. }), "{error:?}");
     assert!(!world.calls.take().contains(&"unpause".to_owned()));
     assert_eq!(world.take_events(), [], "nothing was begun");
@@ -72,7 +79,10 @@ async fn control_planes_that_were_killed_are_not_started_for_another_node() {
     // One of them named is a majority again, and the other stays off.
     silence(&world);
     let named = [name("demo-m02")];
-    assert_eq!(world.engine().start_nodes(&world.cluster, &named, &wait()).await.unwrap(), Changed::Yes);
+    assert_eq!(
+        world.engine().start_nodes(&world.locked(), &world.cluster, &named, &wait()).await.unwrap(),
+        Changed::Yes
+    );
     assert_eq!(power(&world, "demo-m02").await, Power::On);
     assert_eq!(power(&world, "demo-m03").await, Power::Off);
 }

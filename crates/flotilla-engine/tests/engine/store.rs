@@ -10,7 +10,7 @@ use std::thread;
 
 use flotilla_core::Cancel;
 use flotilla_core::Changed;
-use flotilla_core::{Allocations, Cluster, Explain};
+use flotilla_core::{Allocations, Authorities, Cluster, Explain, IdRange};
 use flotilla_engine::EngineError;
 use flotilla_engine::store::{ClusterStore, Locked, Ranges, Recovery, WhenBusy};
 use flotilla_files::Holder;
@@ -27,7 +27,7 @@ struct Kept {
 
 impl Kept {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let root = flotilla_testkit::directory();
         let store = ClusterStore::new(&root.path().join("home"));
         Self { root, store, cluster: fake::cluster("10.213.0.0/24") }
     }
@@ -41,6 +41,10 @@ impl Kept {
     fn save(&self, cluster: &Cluster) -> Result<(), EngineError> {
         let cancel = Cancel::new();
         self.store.lock(cluster.name(), "a test", WhenBusy::Fail, &cancel, nobody_waits)?.save(cluster)
+    }
+
+    fn remove(&self) -> Changed {
+        self.lock("a test", WhenBusy::Fail, nobody_waits).unwrap().remove().unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -172,10 +176,11 @@ fn a_recovery_that_changed_nothing_is_forgotten() {
     let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
     let name = "demo".parse().unwrap();
     let recovery = Recovery { node: "demo".parse().unwrap(), data: "7".into(), finished: false };
-    kept.store.save_recovery(&name, &recovery).unwrap();
+    let locked = kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap();
+    locked.save_recovery(&recovery).unwrap();
     assert_eq!(kept.store.recovery(&name).unwrap(), Some(recovery));
     for _ in 0..2 {
-        kept.store.remove_recovery(&name).unwrap();
+        locked.remove_recovery().unwrap();
         assert_eq!(kept.store.recovery(&name).unwrap(), None);
     }
 }
@@ -222,17 +227,17 @@ fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     let kept = Kept::saved();
     let newer = fs::read_to_string(kept.file("state.json"))
         .unwrap()
-        .replace("\"schemaVersion\": 2", "\"schemaVersion\": 4,\n  \"more\": {\"than\": \"we know\"}");
+        .replace("\"schemaVersion\": 6", "\"schemaVersion\": 7,\n  \"more\": {\"than\": \"we know\"}");
     fs::write(kept.file("state.json"), &newer).unwrap();
     let error = kept.load().unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 4, newest: 3, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 7, newest: 6, .. }), "{error:?}");
     assert_eq!(error.code().name, "HOST_STATE_NEWER");
     assert!(error.to_string().contains(&kept.file("state.json").display().to_string()), "{error}");
     assert_eq!(error.hints(), ["upgrade flotilla; cluster demo was not changed"]);
     assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
-    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 4}"#).unwrap();
+    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 7}"#).unwrap();
     let error = kept.store.recovery(kept.cluster.name()).unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 4, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 7, .. }), "{error:?}");
     // Others must not get its ranges.
     let ranges = kept.store.ranges(&"other".parse().unwrap()).unwrap();
     assert_eq!(ranges, kept.ranges());
@@ -313,6 +318,28 @@ fn a_cluster_half_of_which_was_saved_is_none_unless_it_has_nodes() {
 }
 
 #[test]
+fn keys_of_the_users_authorities_are_kept_until_the_cluster_has_run() {
+    let mut kept = Kept::new();
+    let keys = [("ca.crt", "CERTIFICATE"), ("ca.key", "SECRET")];
+    let keys = keys.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    kept.cluster.allocations.authorities = Some(Authorities(keys.into()));
+    let locked = kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap();
+    locked.save(&kept.cluster).unwrap();
+    assert_eq!(kept.load().unwrap(), Some(kept.cluster.clone()));
+    let mut changed = kept.cluster.clone();
+    changed.allocations.highest = 7;
+    locked.save(&changed).unwrap();
+    locked.set_founded().unwrap();
+    // Also by a command that still has what it read before.
+    locked.save(&changed).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap().allocations.authorities, None);
+    for file in kept.files() {
+        let text = fs::read_to_string(kept.file(&file)).unwrap();
+        assert!(!text.contains("SECRET"), "{file}: {text}");
+    }
+}
+
+#[test]
 fn a_folder_that_only_has_a_lock_is_no_cluster() {
     let kept = Kept::new();
     let _lock = kept.lock("a test", WhenBusy::Wait, nobody_waits).unwrap();
@@ -326,7 +353,7 @@ fn a_damaged_state_is_told_with_what_is_wrong_and_nothing_proposes_to_delete_it(
     let name =
         "apiVersion: flotilla.dev/v1\nkind: Cluster\nname: other\nkubernetesVersion: v1.37.1\nnodes: []\n";
     let version = r#"{"schemaVersion": "two"}"#;
-    let told = [
+    let reported = [
         ("", OLD_STATE),
         (name, OLD_STATE),
         (OLD_SPEC, "{\"sub"),
@@ -344,11 +371,11 @@ fn a_damaged_state_is_told_with_what_is_wrong_and_nothing_proposes_to_delete_it(
         assert!(!hints.contains("delete") && hints.contains(&path), "{hints}");
         std::error::Error::source(&error).unwrap().to_string()
     });
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(reported.join("\n"), @r#"
     cluster.yaml: line 1, column 1 (``): unexpected end of file
     it is the state of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `founded`, `bundle`, `bundles`, `cni`
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `founded`, `bundle`, `bundles`, `ids`, `cni`, `authorities`
     `schemaVersion` is "two"
     it has no `spec`
     "#);
@@ -391,10 +418,10 @@ fn every_folder_with_a_name_is_listed_in_order() {
 #[test]
 fn a_removed_cluster_leaves_nothing_and_removing_it_again_succeeds() {
     let kept = Kept::saved();
-    assert_eq!(kept.store.remove(kept.cluster.name()).unwrap(), Changed::Yes);
+    assert_eq!(kept.remove(), Changed::Yes);
     assert_eq!(kept.load().unwrap(), None);
-    assert_eq!(fs::read_dir(kept.root.path()).unwrap().count(), 0, "nor an empty state folder");
-    assert_eq!(kept.store.remove(kept.cluster.name()).unwrap(), Changed::No);
+    assert_eq!(fs::read_dir(kept.root.path()).unwrap().count(), 0, "nor an empty state directory");
+    assert_eq!(kept.remove(), Changed::No);
 }
 
 #[test]
@@ -405,7 +432,7 @@ fn a_recovery_is_remembered_for_as_long_as_the_cluster_is() {
     let mut recovery = Recovery { node: "demo".parse().unwrap(), data: "4711".to_owned(), finished: false };
     for finished in [false, true] {
         recovery.finished = finished;
-        kept.store.save_recovery(name, &recovery).unwrap();
+        kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap().save_recovery(&recovery).unwrap();
         assert_eq!(kept.store.recovery(name).unwrap().as_ref(), Some(&recovery));
     }
     // As the first version wrote it.
@@ -414,7 +441,7 @@ fn a_recovery_is_remembered_for_as_long_as_the_cluster_is() {
     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
     fs::write(kept.file("renewal.json"), "{}").unwrap();
     assert!(matches!(kept.store.recovery(name), Err(EngineError::Damaged { .. })));
-    kept.store.remove(name).unwrap();
+    kept.remove();
     assert_eq!(kept.store.recovery(name).unwrap(), None);
 }
 
@@ -424,7 +451,7 @@ fn a_removed_cluster_leaves_others_alone() {
     let mut other = kept.cluster.clone();
     other.spec.name = "other".parse().unwrap();
     kept.save(&other).unwrap();
-    kept.store.remove(kept.cluster.name()).unwrap();
+    kept.remove();
     assert_eq!(kept.store.names().unwrap(), [other.spec.name]);
 }
 
@@ -432,19 +459,19 @@ fn a_removed_cluster_leaves_others_alone() {
 fn a_damaged_cluster_can_be_removed() {
     let kept = Kept::saved();
     fs::write(kept.file("state.json"), "").unwrap();
-    assert_eq!(kept.store.remove(kept.cluster.name()).unwrap(), Changed::Yes);
+    assert_eq!(kept.remove(), Changed::Yes);
     assert_eq!(kept.load().unwrap(), None);
 }
 
 #[test]
-fn a_second_command_waits_for_the_first_and_knows_whom_for() {
+fn a_second_command_waits_for_the_first_and_knows_which_it_is() {
     let kept = Kept::saved();
     let first = kept.lock("flotilla start", WhenBusy::Wait, nobody_waits).unwrap();
     thread::scope(|scope| {
-        let (sender, told) = mpsc::channel();
+        let (sender, reported) = mpsc::channel();
         let second =
             scope.spawn(|| kept.lock("flotilla stop", WhenBusy::Wait, move |who| sender.send(who).unwrap()));
-        let holder = told.recv().unwrap().unwrap();
+        let holder = reported.recv().unwrap().unwrap();
         assert_eq!((holder.pid, holder.what.as_str()), (std::process::id(), "flotilla start"));
         assert!(!second.is_finished());
         drop(first);
@@ -489,15 +516,15 @@ fn waiting_for_a_lock_ends_with_a_cancel() {
 }
 
 #[test]
-fn who_waited_for_a_cluster_that_was_deleted_can_make_it_anew() {
+fn a_command_that_waited_while_the_cluster_was_deleted_can_create_it_again() {
     let kept = Kept::saved();
     let first = kept.lock("flotilla delete", WhenBusy::Wait, nobody_waits).unwrap();
     thread::scope(|scope| {
-        let (sender, told) = mpsc::channel();
+        let (sender, reported) = mpsc::channel();
         let second =
             scope.spawn(|| kept.lock("flotilla start", WhenBusy::Wait, move |who| sender.send(who).unwrap()));
-        told.recv().unwrap();
-        kept.store.remove(kept.cluster.name()).unwrap();
+        reported.recv().unwrap();
+        first.remove().unwrap();
         drop(first);
         let second = second.join().unwrap().unwrap();
         assert_eq!(kept.load().unwrap(), None);
@@ -528,7 +555,7 @@ fn commands_that_make_and_delete_a_cluster_at_the_same_time_do_not_meet() {
                     locked.save(&kept.cluster).unwrap();
                     assert_eq!(kept.load().unwrap().as_ref(), Some(&kept.cluster));
                     assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-                    kept.store.remove(kept.cluster.name()).unwrap();
+                    locked.remove().unwrap();
                 }
             });
         }
@@ -546,7 +573,7 @@ fn what_was_peeked_at_is_read_again_only_if_another_command_changed_it() {
     let changed = locked.refresh(Some(before)).unwrap().unwrap();
     assert_eq!(changed.spec.network.dns_domain, "example.test");
     assert_eq!(locked.refresh(None).unwrap(), Some(changed));
-    kept.store.remove(kept.cluster.name()).unwrap();
+    locked.remove().unwrap();
     assert_eq!(locked.refresh(Some(nobody_else.clone())).unwrap(), None);
     let error = locked.refresh_existing(nobody_else).unwrap_err();
     assert!(matches!(error, EngineError::NoCluster { .. }), "{error:?}");
@@ -567,16 +594,109 @@ fn a_state_that_no_cluster_can_have_is_damaged() {
 }
 
 #[test]
-fn the_driver_of_a_node_is_kept_in_a_version_of_its_own() {
+fn the_driver_of_a_node_is_kept_and_that_of_a_cluster_is_read() {
     let mut kept = Kept::saved();
     let plain = fs::read_to_string(kept.file("state.json")).unwrap();
-    assert!(plain.contains("\"schemaVersion\": 2"), "an older flotilla can read it: {plain}");
     let old = plain.replace("\"spec\": {", "\"spec\": {\n    \"driver\": \"native\",");
     fs::write(kept.file("state.json"), old).unwrap();
     assert_eq!(kept.load().unwrap().unwrap(), kept.cluster, "the driver of the whole cluster is read");
 
+    let named = plain.replace("\"role\":", "\"driver\": \"native\",\n        \"role\":");
+    assert_ne!(named, plain);
+    fs::write(kept.file("state.json"), named).unwrap();
+    kept.save(&kept.load().unwrap().unwrap()).unwrap();
+    assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), plain, "the default needs no name");
+
     kept.cluster.spec.nodes[0].driver = Some(flotilla_spec::DriverName::new("vm"));
     kept.save(&kept.cluster).unwrap();
-    assert!(fs::read_to_string(kept.file("state.json")).unwrap().contains("\"schemaVersion\": 3"));
     assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
+}
+
+/// A state as earlier versions wrote it: nodes have numbers only.
+fn with_numbers_only(state: &str, version: u64) -> String {
+    let mut state: serde_json::Value = serde_json::from_str(state).unwrap();
+    state["schemaVersion"] = version.into();
+    for allocated in state["nodes"].as_object_mut().unwrap().values_mut() {
+        *allocated = allocated["number"].take();
+    }
+    state.to_string()
+}
+
+#[test]
+fn nodes_of_earlier_versions_have_the_addresses_that_followed_from_their_numbers() {
+    let kept = Kept::of_version_1(OLD_SPEC, OLD_STATE);
+    let of_version_1 = kept.load().unwrap().unwrap();
+    let addresses = |cluster: &Cluster| -> Vec<String> {
+        cluster.nodes().map(|node| format!("{} {} {}", node.number, node.address, node.pod_range)).collect()
+    };
+    assert_eq!(addresses(&of_version_1), ["1 10.213.0.2 10.244.0.0/24", "2 10.213.0.3 10.244.1.0/24"]);
+    kept.save(&of_version_1).unwrap();
+    let newest = fs::read_to_string(kept.file("state.json")).unwrap();
+    for version in [2, 3] {
+        fs::write(kept.file("state.json"), with_numbers_only(&newest, version)).unwrap();
+        assert_eq!(kept.load().unwrap().as_ref(), Some(&of_version_1), "version {version}");
+    }
+    fs::write(kept.file("state.json"), with_numbers_only(&newest, 4)).unwrap();
+    assert!(matches!(kept.load(), Err(EngineError::Damaged { .. })), "the newest version has addresses");
+}
+
+#[test]
+fn a_node_keeps_its_address_whatever_the_ranges_are_later() {
+    let mut kept = Kept::saved();
+    kept.cluster.spec.network.node_pod_prefix = 26;
+    let before: Vec<_> = kept.cluster.nodes().collect();
+    kept.save(&kept.cluster).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap().nodes().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn a_number_that_the_ranges_have_no_addresses_for_is_damage() {
+    let kept = Kept::of_version_1(OLD_SPEC, &OLD_STATE.replace("\"demo-m02\": 2", "\"demo-m02\": 999"));
+    let error = kept.load().unwrap_err();
+    assert!(matches!(error, EngineError::Damaged { .. }), "{error:?}");
+    let text = flotilla_core::explain::one_line(&error);
+    assert!(text.contains("node demo-m02: its number is 999"), "{text}");
+}
+
+fn ids(first_id: u32) -> IdRange {
+    IdRange { first_id, count: IdRange::SIZE }
+}
+
+#[test]
+fn ids_of_other_clusters_are_known_also_from_a_damaged_state() {
+    let mut kept = Kept::new();
+    let node = kept.cluster.spec.nodes[0].name.clone();
+    kept.cluster.allocations.ids.insert(node, ids(1_879_048_192));
+    kept.save(&kept.cluster).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap().allocations.ids, kept.cluster.allocations.ids);
+    let other = "other".parse().unwrap();
+    assert_eq!(kept.store.taken_ids(&other).unwrap(), [ids(1_879_048_192)]);
+    assert_eq!(kept.store.taken_ids(kept.cluster.name()).unwrap(), [], "its own are not another's");
+    let whole = fs::read_to_string(kept.file("state.json")).unwrap();
+    fs::write(kept.file("state.json"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(kept.file("state.json.bak"), &whole[..whole.len() - 3]).unwrap();
+    assert!(kept.store.taken_ids(&other).unwrap().contains(&ids(1_879_048_192)));
+}
+
+#[test]
+fn a_state_without_isolation_is_read_and_has_none() {
+    let kept = Kept::saved();
+    let text = fs::read_to_string(kept.file("state.json")).unwrap();
+    assert!(
+        text.contains("\"schemaVersion\": 6") && !text.contains("isolation") && !text.contains("\"ids\"")
+    );
+    fs::write(kept.file("state.json"), text.replace("\"schemaVersion\": 6", "\"schemaVersion\": 4")).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
+}
+
+#[test]
+fn the_port_of_the_api_is_kept_and_a_state_of_version_5_has_none() {
+    let mut kept = Kept::saved();
+    let path = kept.file("state.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"schemaVersion\": 6", "\"schemaVersion\": 5")).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap().api_port(), 6443);
+    kept.cluster.spec.api_server.port = Some(8443);
+    kept.save(&kept.cluster).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap().api_port(), 8443);
 }

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flotilla_core::Cancel;
-use flotilla_core::{Bootstrapper, Changed, Condition, Host, KubernetesState, MachineState, Network};
+use flotilla_core::{
+    Bootstrapper, Changed, Condition, Host, KubernetesState, MachineState, Network, NetworkPlan, NetworkState,
+};
 use flotilla_core::{Cluster, Event, Reporter};
 use flotilla_engine::converge::{Engine, Lanes, Wait};
 use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
-use flotilla_engine::{EngineError, Fleet};
+use flotilla_engine::{EngineError, Fleet, View};
 use flotilla_spec::{ClusterName, NodeName};
 use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeComputer, FakeDriver, FakeKubeconfig};
 use tempfile::TempDir;
@@ -73,7 +75,7 @@ impl World {
 
     /// One whose host has more drivers.
     pub(crate) fn with_drivers(cluster: Cluster, more: impl FnOnce(&Calls) -> Vec<Arc<FakeDriver>>) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = flotilla_testkit::directory();
         let calls = Calls::default();
         let driver = Arc::new(FakeDriver::new(&calls));
         let host =
@@ -111,8 +113,10 @@ impl World {
     }
 
     pub(crate) async fn running_of(cluster: Cluster) -> Self {
-        let world = Self::of(cluster);
+        let mut world = Self::of(cluster);
         world.start().await.unwrap();
+        // It has run.
+        world.cluster = world.store.get(world.name()).unwrap();
         world.calls.take();
         world.take_events();
         world
@@ -131,12 +135,13 @@ impl World {
             reporter,
             cancel: &self.cancel,
             lanes: Lanes::of_cores(2),
+            view: View::of(self.name()),
         }
     }
 
     /// The right to change the cluster, for as long as it is held.
     pub(crate) fn locked(&self) -> Locked {
-        let who = |_| panic!("nobody else has the lock");
+        let who = |_| panic!("no other command has the lock");
         self.store.lock(self.name(), "a test", WhenBusy::Fail, &self.cancel, who).unwrap()
     }
 
@@ -153,7 +158,7 @@ impl World {
     }
 
     pub(crate) async fn start(&self) -> Result<Changed, EngineError> {
-        self.engine().start(&self.cluster, &wait()).await
+        self.engine().start(&self.locked(), &self.cluster, &wait()).await
     }
 
     pub(crate) async fn stop(&self) -> Result<Changed, EngineError> {
@@ -161,7 +166,7 @@ impl World {
     }
 
     pub(crate) async fn delete(&self) -> Result<Changed, EngineError> {
-        self.engine().delete(self.name()).await
+        self.engine().delete(&self.locked()).await
     }
 
     /// Whether every node that runs knows of all others.
@@ -169,22 +174,23 @@ impl World {
         self.engine().observe(&self.cluster).await.unwrap().routes
     }
 
-    /// Tells every node that runs of all others.
+    /// Updates the routes of every node that runs.
     pub(crate) async fn configure(&self) {
-        let machines = self.engine().machines(self.name()).await.unwrap();
+        let machines = self.engine().machines(&self.cluster).await.unwrap();
         self.engine().nodes().configure(&self.cluster, &machines, |_| ()).await.unwrap();
     }
 
     /// Freezes the cluster, as `flotilla pause` does.
     pub(crate) async fn pause(&self) {
-        let machine = self.engine().machine(self.name(), self.node()).await.unwrap();
+        let machine = self.engine().machine(&self.cluster, self.node()).await.unwrap();
         self.bootstrapper.pause(machine.as_ref(), None).await.unwrap();
     }
 
     pub(crate) async fn found(&self) -> Found {
         let observed = self.engine().observe(&self.cluster).await.unwrap();
         Found {
-            network: self.host.network.is_intact(&self.cluster).await.unwrap(),
+            network: self.host.network.state(&NetworkPlan::of(&self.cluster)).await.unwrap()
+                == NetworkState::Intact,
             machines: observed.machines,
             kubernetes: observed.kubernetes,
             joined: observed.joined,
@@ -205,7 +211,7 @@ pub(crate) fn wait() -> Wait {
 }
 
 /// Names of steps with a mark of what became of them: `>` begun, `.` done.
-pub(crate) fn told(events: &[Event]) -> Vec<String> {
+pub(crate) fn reported(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match event {
         Event::Plan { steps, .. } => format!("plan {}", steps.join(" ")),
         Event::StepStarted { step, .. } => format!("> {step}"),

@@ -22,7 +22,7 @@ use crate::config::{self, Facts, VALIDITY};
 use crate::credentials::Credentials;
 use crate::files::{ADMIN_CONF, CONFIG, CRI_SOCKET, KUBELET_CERTIFICATE, KUBELET_CONF, RENEWAL_CONFIG};
 use crate::phase::{self, in_node, run};
-use crate::{kubelet, marks, rotation};
+use crate::{disk, kubelet, rotation, serving};
 
 /// Takes seconds, also on a slow host; longer only if containerd does not start.
 const RESTART: Duration = Duration::from_mins(2);
@@ -49,7 +49,7 @@ pub(crate) async fn renew(
     renewed.into_iter().collect::<Result<(), _>>()?;
     share_admin(control_planes).await?;
     let renewed = join_all(renewals.iter().map(|renewal| async {
-        renewal.renew_kubelet(control_planes, now).await?;
+        renewal.renew_kubelet(cluster, control_planes, now).await?;
         renewal.restart(now).await
     }));
     renewed.await.into_iter().collect()
@@ -89,14 +89,15 @@ impl Renewal<'_> {
     /// only while its old one is valid.
     async fn renew_kubelet(
         &self,
+        cluster: &Cluster,
         control_planes: &[Arc<dyn Machine>],
         now: Timestamp,
     ) -> Result<(), BootstrapError> {
         let machine = self.machine;
         if self.is_due(now, |name| name == KUBELET_SERVER) {
-            // The kubelet signs a new one if it finds none.
             let remove = "rm -f /var/lib/kubelet/pki/kubelet.crt /var/lib/kubelet/pki/kubelet.key";
             run(machine, "remove the kubelet's old certificate", Cmd::sh(remove)).await?;
+            serving::ensure(cluster, self.node, machine).await?;
         }
         if !self.is_due(now, |name| name == KUBELET_CLIENT) {
             return Ok(());
@@ -159,7 +160,7 @@ async fn sign(signer: &dyn Machine, node: &str) -> Result<Vec<u8>, BootstrapErro
 
 /// Gives all control planes the admin.conf that expires last, so that all have the same one.
 async fn share_admin(control_planes: &[Arc<dyn Machine>]) -> Result<(), BootstrapError> {
-    let reads = control_planes.iter().map(|machine| marks::read(machine.as_ref(), ADMIN_CONF));
+    let reads = control_planes.iter().map(|machine| disk::read(machine.as_ref(), ADMIN_CONF));
     let files = try_join_all(reads).await?;
     let longest = files.iter().flatten().max_by_key(|file| expiry_of_user(file));
     let Some(longest) = longest.filter(|file| expiry_of_user(file).is_some()) else { return Ok(()) };

@@ -9,10 +9,10 @@ fn cluster(spec: &str) -> Cluster {
     let spec =
         format!("apiVersion: flotilla.dev/v1\nkind: Cluster\nname: demo\nkubernetesVersion: v1.37.1\n{spec}");
     let spec = ClusterSpec::from_yaml(&spec).unwrap();
-    let nodes = spec.nodes.iter().zip(1..).map(|(node, number)| (node.name.clone(), number)).collect();
     let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
-    let allocations = Allocations { nodes, ..Allocations::new(subnet, pods, "sha256:0".to_owned()) };
-    Cluster { spec, allocations }
+    let mut cluster = Cluster::new(spec, Allocations::new(subnet, pods, "sha256:0".to_owned()));
+    cluster.allocate().expect("there is room");
+    cluster
 }
 
 const ONE_NODE: &str = "nodes:\n- {name: demo, role: control-plane}\n";
@@ -66,7 +66,7 @@ fn a_cluster_with_every_flag() {
 #[test]
 fn patches() {
     let cluster = cluster(ONE_NODE);
-    let files = super::patches(&cluster.spec, &cluster.primary().unwrap().spec);
+    let files = super::patches(&cluster, &cluster.primary().unwrap().spec);
     let text: Vec<_> = files.into_iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
     insta::assert_snapshot!(text.join("\n"));
 }
@@ -74,7 +74,7 @@ fn patches() {
 #[test]
 fn several_control_planes_have_as_many_pods_for_dns_as_kubeadm_gives_them() {
     let cluster = cluster(ALL_FLAGS);
-    let files = super::patches(&cluster.spec, &cluster.primary().unwrap().spec);
+    let files = super::patches(&cluster, &cluster.primary().unwrap().spec);
     let (_, text) = files.iter().find(|(name, _)| name.starts_with("coredns")).unwrap();
     let patch: Value = serde_saphyr::from_str(text).unwrap();
     assert_eq!(patch["spec"].get("replicas"), None);
@@ -87,6 +87,17 @@ fn only_a_node_with_old_control_groups_is_allowed_them() {
         let kubelet = &documents(&rendered(ONE_NODE, Facts { cgroup_v1 }))["KubeletConfiguration"];
         assert_eq!(kubelet.get("failCgroupV1").is_some(), cgroup_v1);
     }
+}
+
+#[test]
+fn the_api_server_has_the_port_of_the_cluster() {
+    let documents =
+        documents(&rendered(&format!("apiServer: {{port: 8441}}\n{ONE_NODE}"), Facts { cgroup_v1: false }));
+    assert_eq!(documents["InitConfiguration"]["localAPIEndpoint"]["bindPort"], 8441);
+    assert_eq!(
+        documents["ClusterConfiguration"]["controlPlaneEndpoint"],
+        "control-plane.flotilla.internal:8441"
+    );
 }
 
 #[test]
@@ -159,9 +170,22 @@ nodes:
 ";
 
 fn joined(name: &str) -> Value {
-    let cluster = cluster(OWN_KUBELETS);
+    joined_within(name, 360)
+}
+
+fn joined_within(name: &str, seconds: u64) -> Value {
+    let (cluster, limit) = (cluster(OWN_KUBELETS), Duration::from_secs(seconds));
     let node = cluster.node(&name.parse().unwrap()).unwrap();
-    serde_saphyr::from_str(&render_join(&cluster, &node, "abcdef.0123456789abcdef")).unwrap()
+    serde_saphyr::from_str(&render_join(&cluster, &node, "abcdef.0123456789abcdef", limit)).unwrap()
+}
+
+#[test]
+fn kubeadm_waits_as_long_as_the_user_and_never_less_than_by_default() {
+    for (limit, waits) in [(1800, "1800s"), (10, "300s"), (u64::MAX, "86400s")] {
+        let timeouts = joined_within("demo-m02", limit)["timeouts"].clone();
+        assert_eq!(timeouts["tlsBootstrap"], waits);
+        assert_eq!(timeouts["kubernetesAPICall"], waits);
+    }
 }
 
 #[test]
@@ -197,6 +221,16 @@ fn a_node_has_kubelet_settings_of_its_own_by_a_patch() {
     assert_eq!(joined("demo-m02")["patches"]["directory"], PATCHES);
     assert_eq!(patch("demo-m03"), []);
     assert_eq!(joined("demo-m03").get("patches"), None, "there is no such folder");
-    let own = super::patches(&cluster.spec, &cluster.primary().unwrap().spec).pop().unwrap();
+    let own = super::patches(&cluster, &cluster.primary().unwrap().spec).pop().unwrap();
     assert_eq!(own.1, r#"{"featureGates":{"Beta":true}}"#, "a control plane has its own as well");
+}
+
+#[test]
+fn a_kubelet_in_a_user_namespace_is_told_so() {
+    let own = "nodes:\n- {name: demo, role: control-plane}\n\
+               - {name: demo-m02, role: worker, isolation: user, kubelet: {featureGates: {KubeletInUserNamespace: false}}}\n";
+    let cluster = cluster(own);
+    let patch = |node: usize| join_patches(&cluster.spec.nodes[node]).pop().map(|(_, text)| text);
+    assert_eq!(patch(0), None);
+    assert_eq!(patch(1).as_deref(), Some(r#"{"featureGates":{"KubeletInUserNamespace":true}}"#));
 }

@@ -5,18 +5,12 @@ use crate::fake_api::FakeApi;
 use crate::files::ADMIN_CONF;
 use flotilla_testkit::fake::{self, FakeMachine};
 
-const THREE: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-- {name: demo-m03, role: control-plane}
-";
 const ONE: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]}]}"#;
 const WITH_LEARNER: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]},{"ID":2,"peerURLs":["https://10.213.0.3:2380"],"isLearner":true}]}"#;
+
+fn three() -> Cluster {
+    fake::cluster_of_roles(&["control-plane"; 3])
+}
 
 fn with_keys(script: &[(&'static str, fake::Answer)]) -> FakeMachine {
     let paths = SHARED.map(|file| format!("/etc/kubernetes/{file}"));
@@ -34,11 +28,11 @@ async fn join_as(
     api: &FakeApi,
     membership: &Mutex<()>,
 ) -> Result<(), BootstrapError> {
-    let cluster = fake::cluster_of(THREE, "10.213.0.0/24");
+    let cluster = three();
     let (node, client) = (cluster.node(&name.parse().unwrap()).unwrap(), api.client());
     let (authority, certificate, key) = ("Q0E=".to_owned(), "Q0VSVA==".to_owned(), "S0VZ".to_owned());
     let credentials = Credentials { path: ADMIN_CONF, authority, certificate, key };
-    let never: Cancelled = Arc::new(|| false);
+    let never = Cancelled::new(Arc::new(|| false));
     join(&Joining {
         cluster: &cluster,
         node: &node,

@@ -10,7 +10,7 @@ const EVICTION: &str = "POST /api/v1/namespaces/default/pods/web/eviction";
 const LIMIT: Duration = Duration::from_mins(1);
 
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 fn with_node(spec: &Value) -> FakeApi {

@@ -1,29 +1,34 @@
 //! Data of etcd on a node's disk, and what is no longer in use of it. That is kept under a number in the node that it was
 //! in, and never overwritten: a user may need it. It goes with the node.
 
-use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Power};
+use std::path::Path;
+
+use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Node, Power};
 
 use super::{DATA, DATABASE};
-use crate::marks;
+use crate::disk;
 use crate::phase::run;
 
 /// Shell: the path of a copy that does not exist yet, in `$copy`.
 pub(super) const NEXT: &str = "last=$(ls -d /var/lib/etcd.before-* 2>/dev/null | sed 's/.*-//' | grep '^[0-9][0-9]*$' | sort -n | tail -n 1)
 copy=/var/lib/etcd.before-$((${last:-0} + 1))";
 
-/// Whether the disk of a control plane, on or off, has a database of etcd. Of one that is off this is known where its disk
-/// can be reached.
-pub(super) async fn has_data(machine: &dyn Machine) -> Result<bool, BootstrapError> {
+/// Whether the disk of a control plane, on or off, has a database of etcd. None if nobody can say: it is off, and its host
+/// cannot reach its disk, or a directory of the host is mounted where the data is.
+pub(super) async fn has_data(node: &Node, machine: &dyn Machine) -> Result<Option<bool>, BootstrapError> {
     match machine.state().power {
         Power::On => {
             let look = Cmd::sh(format!("[ ! -e {DATABASE} ] || echo data"));
-            Ok(!run(machine, "look for data of etcd", look).await?.text().is_empty())
+            Ok(Some(!run(machine, "look for data of etcd", look).await?.text().is_empty()))
+        }
+        Power::Off if node.spec.mounts.iter().any(|mount| Path::new(DATABASE).starts_with(&mount.target)) => {
+            Ok(None)
         }
         Power::Off => machine.is_on_disk(DATABASE).map_err(|source| BootstrapError::Api {
             action: format!("look for {DATABASE} of node {}", machine.name()),
             source: source.into(),
         }),
-        Power::Unknown(why) => Err(marks::unknown(machine, why)),
+        Power::Unknown(why) => Err(disk::unknown(machine, why)),
     }
 }
 
@@ -38,7 +43,7 @@ fn script() -> String {
 
 /// The inode of the data directory: a recreated etcd has another one. Empty if there is none.
 pub(super) async fn data_id(machine: &dyn Machine) -> Result<String, BootstrapError> {
-    let stat = Cmd::new(["stat".to_owned(), "--format=%i".to_owned(), format!("{DATA}/member")]);
+    let stat = Cmd::new(["stat".to_owned(), "-c%i".to_owned(), format!("{DATA}/member")]);
     match run(machine, "look at etcd's data", stat).await {
         Ok(inode) => Ok(inode.text().trim().to_owned()),
         Err(BootstrapError::Node { source: GuestError::Failed { .. }, .. }) => Ok(String::new()),
@@ -56,9 +61,9 @@ pub(super) async fn copies(machine: &dyn Machine) -> Result<Vec<String>, Bootstr
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::path::Path;
-
     use flotilla_linux::host::Command;
+    use flotilla_spec::HostMount;
+    use flotilla_testkit::fake::{self, FakeMachine};
 
     use super::*;
 
@@ -68,6 +73,25 @@ pub(super) mod tests {
         let script = script.replace("/var/", &format!("{root}/var/"));
         let script = script.replace("/etc/", &format!("{root}/etc/"));
         Command::new("sh").args(["-c", script.as_str()]).run().unwrap().text()
+    }
+
+    #[tokio::test]
+    async fn of_a_machine_that_is_off_only_its_own_disk_says_that_there_is_no_data() {
+        let mut node = fake::cluster("10.213.0.0/24").primary().unwrap();
+        let (empty, full) = (FakeMachine::new(&[], &[]), FakeMachine::new(&[(DATABASE, b"db")], &[]));
+        assert_eq!(has_data(&node, &empty.off()).await.unwrap(), Some(false));
+        assert_eq!(has_data(&node, &full.off()).await.unwrap(), Some(true));
+        let hidden = FakeMachine::new(&[], &[]).off();
+        hidden.hide_disk();
+        assert_eq!(has_data(&node, &hidden).await.unwrap(), None);
+        full.break_file(DATABASE);
+        assert!(has_data(&node, &full.off()).await.is_err());
+        for (target, expected) in [("/var/lib/etcd", None), ("/var/lib", None), ("/var/lib/etc", Some(false))]
+        {
+            node.spec.mounts =
+                vec![HostMount { source: "/srv".into(), target: target.into(), read_only: false }];
+            assert_eq!(has_data(&node, &empty.off()).await.unwrap(), expected, "{target}");
+        }
     }
 
     #[test]

@@ -5,16 +5,15 @@
 //! object of the API can be found by its key without a server: the objects that publish the cluster's authority are
 //! read from the file as they are.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flotilla_core::{BootstrapError, Machine, SnapshotError, SnapshotFile, SnapshotOrigin};
+use flotilla_core::{BootstrapError, Content, Machine, SnapshotError, SnapshotFile, SnapshotOrigin};
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 
-use crate::marks;
+use crate::disk;
 
 const AUTHORITY: &str = "/etc/kubernetes/pki/ca.crt";
 
@@ -40,10 +39,9 @@ const END: &[u8] = b"-----END CERTIFICATE-----";
 const ENCODED: &[u8] = b"certificate-authority-data: ";
 
 /// Reads the file once, from its beginning to its end.
-pub(super) fn check(mut file: File) -> Result<SnapshotFile, SnapshotError> {
-    let metadata = file.metadata()?;
-    let size = metadata.len();
-    if !metadata.is_file() || !is_database(&mut file)? {
+pub(super) fn check(mut content: Box<dyn Content>) -> Result<SnapshotFile, SnapshotError> {
+    let size = content.seek(SeekFrom::End(0))?;
+    if !is_database(content.as_mut())? {
         return Err(SnapshotError::NotSnapshot);
     }
     let has_checksum = size % SECTOR == CHECKSUM;
@@ -51,18 +49,18 @@ pub(super) fn check(mut file: File) -> Result<SnapshotFile, SnapshotError> {
         return Err(SnapshotError::Damaged);
     }
     let mut scan = Scan::default();
-    file.seek(SeekFrom::Start(0))?;
-    let mut data = (&file).take(if has_checksum { size - CHECKSUM } else { size });
+    content.rewind()?;
+    let mut data = content.by_ref().take(if has_checksum { size - CHECKSUM } else { size });
     while scan.read_on(&mut data)? {}
     if has_checksum {
         let mut checksum = [0; 32];
-        file.read_exact(&mut checksum).map_err(|_| SnapshotError::Damaged)?;
+        content.read_exact(&mut checksum).map_err(|_| SnapshotError::Damaged)?;
         if scan.checksum.finalize()[..] != checksum {
             return Err(SnapshotError::Damaged);
         }
     }
     let authorities = scan.root_ca.or(scan.cluster_info).map(|(_, found)| found).unwrap_or_default();
-    Ok(SnapshotFile { file, has_checksum, authorities })
+    Ok(SnapshotFile { content, has_checksum, authorities })
 }
 
 /// Whether a snapshot is of the cluster with this authority, a certificate in PEM.
@@ -77,13 +75,13 @@ pub(super) fn origin(snapshot: &SnapshotFile, authority: &[u8]) -> SnapshotOrigi
 
 /// The authority of the cluster that a control plane is of, on or off, in PEM; none if it has none.
 pub(super) async fn authority(machine: &dyn Machine) -> Result<Option<Vec<u8>>, BootstrapError> {
-    marks::read(machine, AUTHORITY).await
+    disk::read(machine, AUTHORITY).await
 }
 
-fn is_database(file: &mut File) -> io::Result<bool> {
+fn is_database(content: &mut dyn Content) -> io::Result<bool> {
     let mut pages = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.take(2 * PAGE as u64).read_to_end(&mut pages)?;
+    content.rewind()?;
+    content.take(2 * PAGE as u64).read_to_end(&mut pages)?;
     let has_mark = |page: &[u8]| page.get(MARK_AT..MARK_AT + MARK.len()) == Some(&MARK);
     Ok(pages.chunks(PAGE).any(has_mark))
 }

@@ -1,13 +1,12 @@
 //! etcd as the rest of flotilla asks for it.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::{
-    BootstrapError, Etcd, Machine, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin,
-    Source,
+    BootstrapError, Content, Etcd, Machine, MemberStatus, Snapshot, SnapshotError, SnapshotFile,
+    SnapshotOrigin, Source, Writer,
 };
 
 use super::{copies, file, restore, snapshot};
@@ -23,8 +22,8 @@ impl Etcd for Kubeadm {
         super::status(via).await
     }
 
-    async fn has_data(&self, machine: &dyn Machine) -> Result<bool, BootstrapError> {
-        copies::has_data(machine).await
+    async fn has_data(&self, node: &Node, machine: &dyn Machine) -> Result<Option<bool>, BootstrapError> {
+        copies::has_data(node, machine).await
     }
 
     async fn data_id(&self, machine: &dyn Machine) -> Result<String, BootstrapError> {
@@ -39,12 +38,12 @@ impl Etcd for Kubeadm {
         restore::stop_and_examine(machine).await
     }
 
-    async fn save_snapshot(&self, via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
+    async fn save_snapshot(&self, via: &dyn Machine, target: Writer) -> Result<Snapshot, BootstrapError> {
         snapshot::save_snapshot(via, target).await
     }
 
-    fn check_snapshot(&self, file: File) -> Result<SnapshotFile, SnapshotError> {
-        file::check(file)
+    fn check_snapshot(&self, content: Box<dyn Content>) -> Result<SnapshotFile, SnapshotError> {
+        file::check(content)
     }
 
     async fn snapshot_origin(
@@ -64,6 +63,7 @@ impl Etcd for Kubeadm {
         others: &[Arc<dyn Machine>],
         source: Source,
     ) -> Result<Snapshot, BootstrapError> {
+        let cluster = &self.reached(cluster, machine).await?;
         restore::restore(cluster, node, machine, others, source, &self.cancelled).await
     }
 
@@ -73,6 +73,7 @@ impl Etcd for Kubeadm {
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
     ) -> Result<(), BootstrapError> {
+        let cluster = &self.reached(cluster, machine).await?;
         restore::finish(cluster, machine, others, &self.cancelled).await
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use flotilla_core::cluster::{Cluster, Node};
 use flotilla_core::{BootstrapError, Cmd, GuestError, Machine, Snapshot, SnapshotFile, Source};
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -26,6 +26,7 @@ use crate::api::insist;
 use crate::files::CRI_SOCKET;
 use crate::init;
 use crate::join;
+use crate::kubelet;
 use crate::leave;
 use crate::mirror;
 use crate::patience::Cancelled;
@@ -39,6 +40,8 @@ const HELD: &str = "/etc/flotilla/etcd.yaml";
 /// A link to where an exchange moves the data from before.
 const MOVED: &str = "/etc/flotilla/etcd.moved";
 const LIMIT: Duration = Duration::from_mins(10);
+/// How often the lock of an etcd that was stopped is looked for, five times a second.
+const LOCKED: u32 = 50;
 
 /// For a database that has no checksum after it.
 const SKIP: &str = "--skip-hash-check";
@@ -57,8 +60,7 @@ pub(super) async fn restore(
 ) -> Result<Snapshot, BootstrapError> {
     run(machine, "finish an earlier restoration", Cmd::sh(undo())).await?;
     let found = prepare_from(node, machine, source).await?;
-    let every = others.iter().map(AsRef::as_ref).chain([machine]);
-    try_join_all(every.map(silence)).await?;
+    silence_all(others.iter().map(AsRef::as_ref).chain([machine])).await?;
     try_join_all(others.iter().map(|other| async {
         copies::set_aside(other.as_ref()).await?;
         leave::clear(other.as_ref()).await
@@ -143,15 +145,15 @@ async fn prepare_from(
 
 async fn copy_in(
     machine: &dyn Machine,
-    SnapshotFile { mut file, .. }: SnapshotFile,
+    SnapshotFile { mut content, .. }: SnapshotFile,
 ) -> Result<String, BootstrapError> {
     let failed = |source: io::Error| BootstrapError::Api {
         action: "read the snapshot".to_owned(),
         source: source.into(),
     };
-    file.rewind().map_err(failed)?;
+    content.rewind().map_err(failed)?;
     let path = snapshot::new_path(machine).await?;
-    let copied = machine.guest().copy_in(Box::new(file), &path, 0o600).await;
+    let copied = machine.guest().copy_in(Box::new(content), &path, 0o600).await;
     copied.map_err(in_node("copy the snapshot", machine))?;
     Ok(path)
 }
@@ -195,16 +197,43 @@ fn disk_full(error: BootstrapError, path: &str) -> BootstrapError {
     }
 }
 
+/// All of them or none: if one cannot be stopped, the others go on, and the cluster is what it was.
+async fn silence_all<'a>(every: impl Iterator<Item = &'a dyn Machine> + Clone) -> Result<(), BootstrapError> {
+    // Each to its end: one that is still being stopped would not stay started.
+    let silenced: Result<(), _> = join_all(every.clone().map(silence)).await.into_iter().collect();
+    if silenced.is_err() {
+        kubelet::start_all(every).await;
+    }
+    silenced
+}
+
 /// Stops the kubelet and the control plane's pods. Both come back with the kubelet.
 async fn silence(machine: &dyn Machine) -> Result<(), BootstrapError> {
+    run(machine, "stop the control plane", Cmd::sh(stop_control_plane())).await.map(drop)
+}
+
+/// Fails if it cannot say what runs, or if an etcd still has the database: its data must not be moved away under it. It holds a
+/// lock on it as long as it runs, which other programs named etcd do not.
+fn stop_control_plane() -> String {
     let crictl = format!("crictl --runtime-endpoint {CRI_SOCKET}");
-    let script = format!(
-        "systemctl stop kubelet
+    format!(
+        "set -e
+         systemctl stop kubelet
+         pods=
          for component in kube-apiserver kube-controller-manager kube-scheduler etcd; do
-             {crictl} pods --quiet --namespace kube-system --label component=$component
-         done | xargs -r {crictl} stopp"
-    );
-    run(machine, "stop the control plane", Cmd::sh(script)).await.map(drop)
+             found=$({crictl} pods --quiet --namespace kube-system --label component=$component)
+             pods=\"$pods $found\"
+         done
+         echo $pods | xargs -r {crictl} stopp
+         [ -e {DATABASE} ] || exit 0
+         inode=$(stat -c %i {DATABASE})
+         for _ in $(seq {LOCKED}); do
+             grep -q \":$inode \" /proc/locks || exit 0
+             sleep 0.2
+         done
+         echo 'etcd still runs' >&2
+         exit 1"
+    )
 }
 
 /// If it is killed after any line, [`undo`] repairs it.

@@ -1,10 +1,9 @@
 //! Snapshots of etcd.
 
-use std::fs::File;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flotilla_core::{BootstrapError, Cmd, Machine, Snapshot};
+use flotilla_core::{BootstrapError, Cmd, Machine, Snapshot, Writer};
 use serde::Deserialize;
 
 use super::{etcdctl, parse};
@@ -26,11 +25,11 @@ struct Found {
 }
 
 /// Writes a snapshot of this machine's etcd member to `target`. Needs no quorum.
-pub(super) async fn save_snapshot(via: &dyn Machine, target: File) -> Result<Snapshot, BootstrapError> {
+pub(super) async fn save_snapshot(via: &dyn Machine, target: Writer) -> Result<Snapshot, BootstrapError> {
     let path = save(via).await?;
     let saved = async {
         let snapshot = examine(via, &path).await?;
-        let copied = via.guest().copy_out(&path, Box::new(target)).await;
+        let copied = via.guest().copy_out(&path, target).await;
         copied.map_err(in_node("copy the snapshot", via))?;
         Ok(snapshot)
     }

@@ -13,7 +13,7 @@ const LISTING: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member list --
 const REMOVAL_OF_M02: &str = "etcdctl --endpoints=https://127.0.0.1:2379 member remove ae31d3fad14858c8";
 
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 fn m02() -> Ipv4Addr {

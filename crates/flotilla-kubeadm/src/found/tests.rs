@@ -3,21 +3,13 @@ use serde_json::json;
 
 use super::*;
 use crate::fake_api::FakeApi;
-use crate::files::{INITIALISED, JOINED};
-
-const THREE: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-- {name: demo-m03, role: control-plane}
-";
 
 /// What the first makes and the others are given.
 const KEY: &str = "/etc/kubernetes/pki/ca.key";
+
+fn three() -> Cluster {
+    fake::cluster_of_roles(&["control-plane"; 3])
+}
 
 fn first(script: &[(&'static str, Answer)]) -> FakeMachine {
     let keys = crate::control_plane::SHARED.map(|file| format!("/etc/kubernetes/{file}"));
@@ -29,7 +21,7 @@ fn other(name: &str, script: &[(&'static str, Answer)]) -> FakeMachine {
 }
 
 async fn found_by(first: &FakeMachine, others: &[&FakeMachine]) -> Result<(), BootstrapError> {
-    let cluster = fake::cluster_of(THREE, "10.213.0.0/24");
+    let cluster = three();
     let others: Vec<Arc<dyn Machine>> =
         others.iter().map(|other| Arc::new((*other).clone()) as Arc<dyn Machine>).collect();
     found(&cluster, &cluster.primary().unwrap(), first, &others).await
@@ -52,7 +44,7 @@ async fn the_first_makes_the_authorities_and_all_begin_with_the_same_members() {
         assert!(machine.file(FOUNDING_CONFIG).unwrap().contains(members));
         // What the cluster keeps does not speak of its beginning.
         assert!(!machine.file(CONFIG).unwrap().contains("initial-cluster"));
-        assert!(is_founder(machine).await.unwrap() && !marks::has_joined(machine).await.unwrap());
+        assert!(is_founder(machine).await.unwrap() && !membership::has_joined(machine).await.unwrap());
     }
     for machine in [&two, &three] {
         assert_eq!(programs(machine), [begin]);
@@ -76,7 +68,7 @@ async fn one_that_fails_is_told_and_the_others_are_not_left_at_work() {
     let error = found_by(&first(&[]), &[&two, &three]).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot initialise the control plane together with others in node demo-m02"
+        "cannot initialise the control plane together with others on node demo-m02"
     );
     assert_eq!(programs(&three).len(), 1);
 }
@@ -96,17 +88,41 @@ async fn nobody_founds_a_cluster_alone_or_over_data() {
 async fn only_a_kubelet_whose_node_is_not_there_is_started_anew() {
     let api = FakeApi::new(&[("/api/v1/nodes/demo", json!({"metadata": {"name": "demo"}}))]);
     let (one, two) = (first(&[]), other("demo-m02", &[]));
-    let (others, never): (_, Cancelled) = ([Arc::new(two.clone()) as Arc<dyn Machine>], Arc::new(|| false));
+    let (others, never): (_, Cancelled) =
+        ([Arc::new(two.clone()) as Arc<dyn Machine>], Cancelled::new(Arc::new(|| false)));
     register(&api.client(), &one, &others, &never).await.unwrap();
     assert_eq!(one.log(), [] as [&str; 0]);
     assert_eq!(two.log(), ["systemctl restart kubelet"]);
 }
 
 #[tokio::test]
-async fn a_mark_of_its_own_takes_the_place_of_the_one_that_says_founding() {
-    for mark in [INITIALISED, JOINED] {
-        let machine = FakeMachine::new(&[(FOUNDING, b""), (FOUNDED, b""), (mark, b"")], &[]);
-        end(&machine).await.unwrap();
-        assert!(!is_founder(&machine).await.unwrap() && marks::has_joined(&machine).await.unwrap());
+async fn only_data_of_a_founding_without_an_answer_may_be_removed() {
+    let others = [Arc::new(other("demo-m02", &[])) as Arc<dyn Machine>];
+    for (membership, is_free) in [
+        (Membership::None, false),
+        (Membership::Founding, true),
+        (Membership::InitialMember, false),
+        (Membership::Member, false),
+    ] {
+        let machine = first(&[("etcd/member", Ok("data"))]).with_membership(membership);
+        assert_eq!(is_possible(&machine, &others).await.unwrap(), is_free, "{membership:?}");
     }
+}
+
+#[tokio::test]
+async fn a_founding_is_recorded_before_kubeadm_begins_and_kept_when_the_api_has_answered() {
+    let (one, two) = (first(&[]), other("demo-m02", &[]));
+    found_by(&one, &[&two]).await.unwrap();
+    for machine in [&one, &two] {
+        let log = machine.log();
+        let recorded = log.iter().position(|line| line == "record Founding").unwrap();
+        assert!(recorded < log.iter().position(|line| line.starts_with("kubeadm init")).unwrap(), "{log:#?}");
+    }
+    let others = [Arc::new(two.clone()) as Arc<dyn Machine>];
+    keep(&others).await.unwrap();
+    keep(&others).await.unwrap();
+    assert_eq!(membership::of(&two).await.unwrap(), Membership::InitialMember);
+    membership::set(&two, Membership::Member).await.unwrap();
+    keep(&others).await.unwrap();
+    assert_eq!(membership::of(&two).await.unwrap(), Membership::Member, "one that has joined stays a member");
 }

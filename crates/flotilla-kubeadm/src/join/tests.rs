@@ -5,24 +5,23 @@ use super::*;
 use crate::fake_api::{FakeApi, Fault};
 use flotilla_testkit::fake::{self, FakeMachine};
 
-const NODES: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: worker, labels: {disk: ssd}, taints: ['gpu:NoSchedule']}
-";
 const NODE: &str = "/api/v1/nodes/demo-m02";
 const POD: &str = "/api/v1/namespaces/default/pods/web";
 
+/// The worker has a label and a taint.
+fn with_worker() -> Cluster {
+    let mut cluster = fake::cluster_of_roles(&["control-plane", "worker"]);
+    let worker = &mut cluster.spec.nodes[1];
+    (worker.labels, worker.taints) = ("disk=ssd".parse().unwrap(), vec!["gpu:NoSchedule".parse().unwrap()]);
+    cluster
+}
+
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 fn m02() -> Node {
-    fake::cluster_of(NODES, "10.213.0.0/24").node(&"demo-m02".parse().unwrap()).unwrap()
+    with_worker().node(&"demo-m02".parse().unwrap()).unwrap()
 }
 
 /// One that has the node and a pod.
@@ -37,7 +36,7 @@ fn api(range: &str) -> FakeApi {
 }
 
 async fn join_worker_on(machine: &FakeMachine, api: &FakeApi) -> Result<(), BootstrapError> {
-    let cluster = fake::cluster_of(NODES, "10.213.0.0/24");
+    let cluster = with_worker();
     let (authority, certificate, key) = ("Q0E=".to_owned(), "Q0VSVA==".to_owned(), "S0VZ".to_owned());
     let credentials = Credentials { path: "", authority, certificate, key };
     join_worker(&cluster, &m02(), machine, &api.client(), &credentials, &never()).await
@@ -53,11 +52,12 @@ async fn the_node_that_had_the_name_before_is_forgotten_before_a_new_one_joins()
 }
 
 #[tokio::test]
-async fn one_that_has_its_credentials_is_not_forgotten() {
+async fn one_that_has_its_credentials_is_not_forgotten_and_its_kubelet_goes_on() {
     let api = api("10.244.1.0/24");
     let machine = FakeMachine::new(&[(KUBELET_CONF, b"")], &[]);
     join_worker_on(&machine, &api).await.unwrap();
-    assert_eq!((api.log(), machine.log()), (Vec::new(), Vec::new()));
+    // A join that was given up has stopped it.
+    assert_eq!((api.log(), machine.log()), (Vec::new(), vec!["systemctl start kubelet".to_owned()]));
 }
 
 #[tokio::test]
@@ -75,10 +75,11 @@ async fn a_control_plane_with_its_old_range_was_only_stopped() {
 async fn a_kubelet_that_registers_again_has_what_its_node_is_to_have() {
     let node = m02();
     let (api, machine) = (api(&node.pod_range.to_string()), FakeMachine::new(&[], &[]));
-    register_again(&api.client(), &node, &machine, &never()).await.unwrap();
+    register_again(&api.client(), &with_worker(), &node, &machine, &never()).await.unwrap();
     assert_eq!(machine.log()[0], "systemctl restart kubelet");
     let object = api.object(NODE).unwrap();
     assert_eq!(object["metadata"]["labels"]["disk"], "ssd");
+    assert_eq!(object["metadata"]["labels"]["minikube.k8s.io/primary"], "false");
     assert_eq!(object["spec"]["taints"][0]["key"], "gpu");
 }
 
@@ -88,7 +89,7 @@ async fn a_registration_is_waited_for_while_the_address_moves() {
     api.fail(&format!("GET {NODE}"), 20, Fault::Unheard);
     api.fail(&format!("GET {NODE}"), 20, Fault::Refused(500, "etcdserver: leader changed"));
     api.fail(&format!("PATCH {NODE}"), 20, Fault::Refused(503, "etcdserver: no leader"));
-    finish(&api.client(), &m02(), &machine, &never()).await.unwrap();
+    finish(&api.client(), &with_worker(), &m02(), &machine, &never()).await.unwrap();
     assert_eq!(api.object(NODE).unwrap()["metadata"]["labels"]["disk"], "ssd");
 }
 
@@ -96,7 +97,7 @@ async fn a_registration_is_waited_for_while_the_address_moves() {
 async fn one_that_does_not_come_tells_what_was_seen_last() {
     let (api, machine) = (FakeApi::default(), FakeMachine::new(&[], &[]));
     api.fail(&format!("GET {NODE}"), usize::MAX, Fault::Unheard);
-    let error = finish(&api.client(), &m02(), &machine, &never()).await.unwrap_err();
+    let error = finish(&api.client(), &with_worker(), &m02(), &machine, &never()).await.unwrap_err();
     let BootstrapError::TimedOut { seen, .. } = error else { panic!("{error:?}") };
     assert!(seen[0].contains("connection refused"), "{seen:?}");
 }
@@ -123,14 +124,15 @@ async fn a_token_is_made_and_removed_although_answers_are_lost() {
 async fn the_token_of_a_join_that_failed_is_removed() {
     let (api, machine) = (api("10.244.1.0/24"), FakeMachine::new(&[], &[("kubeadm join", Err("no"))]));
     let error = join_worker_on(&machine, &api).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot join the cluster in node demo");
+    assert_eq!(error.to_string(), "cannot join the cluster on node demo");
     assert!(api.log().contains(&format!("POST {SECRETS}")), "{:#?}", api.log());
     assert_eq!(api.paths(SECRETS), [] as [&str; 0]);
 }
 
 #[tokio::test]
 async fn what_killed_joins_of_a_node_have_left_is_removed_and_others_may_go_on() {
-    let tokens = ["demo-m02", "demo-m02", "demo-m03"].map(|node| Token::random(node).unwrap());
+    let tokens =
+        ["demo-m02", "demo-m02", "demo-m03"].map(|node| Token::random(node, Duration::ZERO).unwrap());
     let paths = tokens.each_ref().map(|token| format!("{SECRETS}/{}", token.secret_name()));
     let api = FakeApi::default();
     for (path, token) in paths.iter().zip(&tokens) {

@@ -1,5 +1,6 @@
 //! Writes a kubeconfig atomically, and keeps its owner.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
@@ -12,6 +13,58 @@ const MAX_LINKS: usize = 40;
 
 /// A user and a group.
 type Owner = (u32, u32);
+
+/// Refuses a file that a link of the user behind sudo leads to outside of what is that user's: as root we would write
+/// what the user, or a program of theirs, cannot.
+pub(super) fn refuse_links_out(path: &Path, owner: Option<Owner>) -> io::Result<()> {
+    if owner.is_none() {
+        return Ok(());
+    }
+    let Led { to, by: Some((link, user)) } = lead(path)? else { return Ok(()) };
+    let is_theirs = |path: &Path| fs::metadata(path).map(|found| found.uid() == user);
+    let above = to.ancestors().skip(1).map(is_theirs).find_map(Result::ok);
+    if is_theirs(&to).unwrap_or(false) || above == Some(true) {
+        return Ok(());
+    }
+    let text = format!("the link {} leads to {}, which is not its owner's", link.display(), to.display());
+    Err(io::Error::other(text))
+}
+
+/// Where a path leads.
+struct Led {
+    to: PathBuf,
+    /// The last link on the way that is not root's, and its owner.
+    by: Option<(PathBuf, u32)>,
+}
+
+/// Follows all links in a path, which may end at what is not there yet.
+fn lead(path: &Path) -> io::Result<Led> {
+    let path = std::path::absolute(path)?;
+    let mut left: Vec<OsString> = path.iter().rev().map(ToOwned::to_owned).collect();
+    let mut led = Led { to: PathBuf::new(), by: None };
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            led.to.pop();
+            continue;
+        }
+        let here = led.to.join(&part);
+        match fs::symlink_metadata(&here) {
+            Ok(found) if found.is_symlink() => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(io::Error::other("too many links"));
+                }
+                left.extend(fs::read_link(&here)?.iter().rev().map(ToOwned::to_owned));
+                if found.uid() != 0 {
+                    led.by = Some((here, found.uid()));
+                }
+            }
+            _ => led.to = here,
+        }
+    }
+    Ok(led)
+}
 
 /// Makes the directory of a file, for its owner's eyes only, if it does not exist.
 pub(super) fn make_directory_of(path: &Path, owner: Option<Owner>) -> io::Result<()> {

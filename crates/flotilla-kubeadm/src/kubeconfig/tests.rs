@@ -60,7 +60,7 @@ fn entry(name: &str) -> Entry {
 }
 
 fn with_file<T>(text: &str, act: impl FnOnce(&KubeconfigFile) -> T) -> (T, String) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let path = dir.path().join("config");
     fs::write(&path, text).unwrap();
     let outcome = act(&KubeconfigFile::open(&path));

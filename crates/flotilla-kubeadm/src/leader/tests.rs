@@ -7,19 +7,16 @@ use super::*;
 use crate::fake_api::FakeApi;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-const THREE: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-- {name: demo-m03, role: control-plane, power: stopped}
-";
+
+/// The last of them is stopped.
+fn three() -> Cluster {
+    let mut cluster = fake::cluster_of_roles(&["control-plane"; 3]);
+    cluster.spec.nodes[2].power = WantedPower::Stopped;
+    cluster
+}
 
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 /// When a machine was turned on that is on for 7.5 seconds, so many seconds ago by the clock.
@@ -40,7 +37,7 @@ async fn left(booted_at: i64, leases: &[(&str, serde_json::Value)]) -> Vec<Strin
         leases.iter().map(|(name, lease)| (format!("{LEASES}/{name}"), lease.clone())).collect();
     let api =
         FakeApi::new(&leases.iter().map(|(path, lease)| (path.as_str(), lease.clone())).collect::<Vec<_>>());
-    let cluster = fake::cluster_of(THREE, "10.213.0.0/24");
+    let cluster = three();
     // The second time nothing is left to release, which is no failure.
     for _ in 0..2 {
         let machine = FakeMachine::new(&[], &[]);

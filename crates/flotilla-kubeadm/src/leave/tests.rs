@@ -4,18 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fake_api::FakeApi;
-use crate::files::JOINED;
-use flotilla_testkit::fake::{self, FakeMachine};
+use flotilla_testkit::fake::{self, FakeMachine, When, until_killed_async};
 
-const TWO: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-";
 const BOTH: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]},{"ID":2,"name":"demo-m02","peerURLs":["https://10.213.0.3:2380"]}]}"#;
 const ONE: &str = r#"{"members":[{"ID":1,"name":"demo","peerURLs":["https://10.213.0.2:2380"]}]}"#;
 
@@ -23,12 +13,16 @@ const NAMESPACE: &str = "/api/v1/namespaces/kube-system";
 const NODE: &str = "/api/v1/nodes/demo-m02";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
+fn two() -> Cluster {
+    fake::cluster_of_roles(&["control-plane"; 2])
+}
+
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 fn m02() -> Node {
-    fake::cluster_of(TWO, "10.213.0.0/24").node(&"demo-m02".parse().unwrap()).unwrap()
+    two().node(&"demo-m02".parse().unwrap()).unwrap()
 }
 
 /// A cluster whose leaders are in both nodes.
@@ -45,11 +39,11 @@ fn api() -> FakeApi {
 
 #[tokio::test]
 async fn a_control_plane_that_leaves_is_nowhere_in_the_cluster_any_more() {
-    let (api, machine) = (api(), FakeMachine::new(&[(JOINED, b"")], &[]));
+    let (api, machine) = (api(), FakeMachine::new(&[], &[]).with_membership(Membership::Member));
     let via = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
     leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.unwrap();
     let log = machine.log();
-    assert!(log[0].contains(JOINED), "its marks go first: {log:#?}");
+    assert_eq!(log[0], "record None", "its membership ends first: {log:#?}");
     assert!(log[1].contains("systemctl stop keepalived"), "the address is given up first: {log:#?}");
     assert!(log[2..].contains(&"systemctl stop kubelet".to_owned()), "{log:#?}");
     assert!(
@@ -108,4 +102,49 @@ async fn nothing_is_reset_while_it_is_a_member() {
     let via = FakeMachine::new(&[], &[("member list", Err("etcd is down"))]);
     assert!(leave_by(&api.client(), &m02(), Some(&machine), &via, &never()).await.is_err());
     assert!(!machine.log().iter().any(|line| line.contains("reset")), "{:#?}", machine.log());
+}
+
+const DATA: &str = "/var/lib/etcd/member";
+
+/// Kills a reset at each of its calls, and then lets it run to its end. Gives what each kill left.
+async fn resets_killed(membership: Membership) -> Vec<(Membership, bool)> {
+    let begin = || FakeMachine::new(&[(DATA, b"")], &[]).with_membership(membership);
+    let whole = begin();
+    clear(&whole).await.unwrap();
+    let mut left = Vec::new();
+    for nth in 1..=whole.log().len() {
+        for when in [When::Before, When::After] {
+            let machine = begin();
+            machine.calls().kill_nth(nth, when);
+            assert!(until_killed_async(clear(&machine)).await.is_none(), "call {nth} is the end");
+            left.push((membership::of(&machine).await.unwrap(), machine.file(DATA).is_some()));
+            clear(&machine).await.unwrap();
+            assert_eq!(membership::of(&machine).await.unwrap(), Membership::None);
+            assert!(machine.file(DATA).is_none());
+        }
+    }
+    left
+}
+
+#[tokio::test]
+async fn a_founding_stays_recorded_until_its_data_is_gone() {
+    let left = resets_killed(Membership::Founding).await;
+    assert!(!left.contains(&(Membership::None, true)), "that data could belong to anybody: {left:?}");
+    assert!(left.contains(&(Membership::Founding, false)) && left.contains(&(Membership::None, false)));
+}
+
+#[tokio::test]
+async fn a_member_that_is_reset_is_none_before_anything_of_it_is_deleted() {
+    let left = resets_killed(Membership::Member).await;
+    assert!(left.contains(&(Membership::Member, true)) && left.contains(&(Membership::None, true)));
+    assert!(!left.contains(&(Membership::Member, false)), "{left:?}");
+}
+
+#[tokio::test]
+async fn one_that_is_off_leaves_as_well() {
+    let machine = FakeMachine::new(&[], &[]).with_membership(Membership::Member).off();
+    let via = FakeMachine::new(&[], &[("member list", Ok(BOTH)), ("member list", Ok(ONE))]);
+    leave_by(&api().client(), &m02(), Some(&machine), &via, &never()).await.unwrap();
+    assert_eq!(membership::of(&machine).await.unwrap(), Membership::None);
+    assert_eq!(machine.log(), ["record None"]);
 }

@@ -11,7 +11,7 @@ fn cluster() -> Cluster {
 }
 
 fn never() -> Cancelled {
-    Arc::new(|| false)
+    Cancelled::new(Arc::new(|| false))
 }
 
 fn missing(found: &Found) -> Vec<Part> {
@@ -20,8 +20,10 @@ fn missing(found: &Found) -> Vec<Part> {
 }
 
 fn everything() -> Found {
+    let mut labels = minikube_labels::all(&cluster(), &cluster().primary().unwrap());
+    labels.insert(CONTROL_PLANE_LABEL.to_owned(), String::new());
     let node = json!({
-        "metadata": {"name": "demo", "labels": {CONTROL_PLANE_LABEL: ""}},
+        "metadata": {"name": "demo", "labels": labels},
         "spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"]},
     });
     let corefile = "forward . /etc/resolv.conf\n";
@@ -68,6 +70,18 @@ fn a_node_without_its_range_or_label_is_finished() {
     let node = json!({"metadata": {"name": "demo"}, "spec": {"podCIDR": "10.244.7.0/24"}});
     let found = Found { node: Some(serde_json::from_value(node).unwrap()), ..everything() };
     assert_eq!(missing(&found), [Part::PodRange, Part::Role]);
+}
+
+#[test]
+fn a_node_of_an_older_flotilla_gets_minikubes_labels() {
+    let mut found = everything();
+    let labels = found.node.as_mut().and_then(|node| node.metadata.labels.as_mut()).unwrap();
+    let primary = labels.insert("minikube.k8s.io/primary".to_owned(), "false".to_owned());
+    assert_eq!(primary.as_deref(), Some("true"));
+    assert_eq!(missing(&found), [], "another primary is no reason for a step");
+    let labels = found.node.as_mut().and_then(|node| node.metadata.labels.as_mut()).unwrap();
+    labels.retain(|key, _| !key.starts_with("minikube"));
+    assert_eq!(missing(&found), [Part::PodRange]);
 }
 
 #[test]

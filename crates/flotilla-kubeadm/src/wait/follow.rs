@@ -13,7 +13,6 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::POLL;
 use crate::patience::Patience;
 
 /// The API server ends a watch after so many seconds: before the connection is given up for its silence.
@@ -30,6 +29,8 @@ type Events<K> = BoxStream<'static, Result<WatchEvent<K>, kube::Error>>;
 /// Objects of one kind as they are now.
 pub(super) struct Followed<K> {
     api: Api<K>,
+    /// Only objects with these labels.
+    labels: Option<&'static str>,
     objects: Objects<K>,
     /// The version of the list or of its last change; none if nothing was listed yet, or if the list may be out of date.
     version: Option<String>,
@@ -42,13 +43,18 @@ where
     K::DynamicType: Default,
 {
     pub(super) fn new(api: Api<K>) -> Self {
-        Self { api, objects: Objects::new(), version: None, events: None }
+        Self { api, labels: None, objects: Objects::new(), version: None, events: None }
+    }
+
+    pub(super) fn labelled(api: Api<K>, labels: &'static str) -> Self {
+        Self { labels: Some(labels), ..Self::new(api) }
     }
 
     /// All of them. Asks for the list only if it has none.
     pub(super) async fn objects(&mut self) -> Result<&mut Objects<K>, kube::Error> {
         if self.version.is_none() {
-            let list = self.api.list(&ListParams::default()).await?;
+            let label_selector = self.labels.map(str::to_owned);
+            let list = self.api.list(&ListParams { label_selector, ..ListParams::default() }).await?;
             self.version = Some(list.metadata.resource_version.unwrap_or_default());
             self.objects = list.items.into_iter().map(|object| (object.name_any(), object)).collect();
         }
@@ -85,7 +91,7 @@ where
                 }
             }
         }
-        patience.pause(POLL, seen).await
+        patience.pause(seen).await
     }
 
     async fn watch(&mut self) {
@@ -93,7 +99,9 @@ where
             return;
         }
         let Some(version) = &self.version else { return };
-        match self.api.watch(&WatchParams::default().timeout(WATCH), version).await {
+        let label_selector = self.labels.map(str::to_owned);
+        let watch = WatchParams { label_selector, ..WatchParams::default() }.timeout(WATCH);
+        match self.api.watch(&watch, version).await {
             Ok(events) => self.events = Some(events.boxed()),
             Err(_) => self.distrust(),
         }
@@ -131,15 +139,14 @@ where
 
 /// Waits until `problems` finds none with the objects.
 pub(super) async fn until_right<K>(
-    api: Api<K>,
+    mut followed: Followed<K>,
     patience: &Patience,
-    problems: fn(&Objects<K>) -> Vec<String>,
+    problems: impl Fn(&Objects<K>) -> Vec<String>,
 ) -> Result<(), BootstrapError>
 where
     K: Clone + Debug + DeserializeOwned + Resource + Send + 'static,
     K::DynamicType: Default,
 {
-    let mut followed = Followed::new(api);
     loop {
         let seen = match followed.objects().await {
             Ok(objects) => problems(objects),

@@ -2,6 +2,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -36,9 +37,12 @@ async fn nodes_seen(ready: &str, taints: &Value, annotations: &Value) -> (Vec<St
     (problems, api.object(NODE).unwrap()["spec"].clone())
 }
 
+fn never() -> Cancelled {
+    Cancelled::new(Arc::new(|| false))
+}
+
 fn patience() -> Patience {
-    let never: Cancelled = Arc::new(|| false);
-    Patience::new("the end of a test", Duration::from_mins(6), &never)
+    Patience::new("the end of a test", &never())
 }
 
 async fn wait_for_nodes(api: &FakeApi, boot: &str) -> Result<(), BootstrapError> {
@@ -76,8 +80,7 @@ async fn a_list_that_fails_is_asked_for_again_and_a_watch_that_ends_is_taken_up_
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_time_looks_once() {
     let api = FakeApi::new(&[(NODE, node("False", &json!({})))]);
-    let never: Cancelled = Arc::new(|| false);
-    let patience = Patience::new("nothing", Duration::ZERO, &never);
+    let patience = Patience::within("nothing", Duration::ZERO, &never());
     let cluster = fake::cluster("10.213.0.0/24");
     let waited = nodes::wait(&api.client(), &cluster, &BTreeMap::new(), &patience).await;
     assert!(matches!(waited, Err(BootstrapError::TimedOut { .. })), "{waited:?}");
@@ -117,7 +120,7 @@ async fn pods_are_listed_once_and_then_followed() {
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     api.change_when_watched(&path("coredns-1"), ready);
     let pods = Api::<Pod>::namespaced(api.client(), SYSTEM);
-    until_right(pods, &patience(), pod_problems).await.unwrap();
+    until_right(Followed::new(pods), &patience(), pod_problems).await.unwrap();
     assert_eq!(api.reads(), [format!("LIST {PODS}"), format!("WATCH {PODS}")]);
 }
 

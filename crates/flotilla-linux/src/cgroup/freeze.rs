@@ -1,18 +1,25 @@
 //! Frozen groups. In v1 a frozen process takes no signal, not even SIGKILL, so whoever is to end has to be thawed first.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::machine::leaves;
 use super::{CgroupError, Group, is_gone};
+use crate::tree;
 
 /// The file that freezes and thaws a group, and what to write to thaw it. A group has the one of its version.
 const SWITCHES: [(&str, &str); 2] = [("freezer.state", "THAWED"), ("cgroup.freeze", "0")];
 
 impl Group {
-    /// Whether the processes of the group itself are frozen, by its own setting or by that of a group above it.
+    /// Whether the processes of the group itself, or PID 1 of the machine in it, are frozen, by its own setting or by that of a
+    /// group above it.
     pub fn is_frozen(&self) -> bool {
-        self.paths_everywhere().any(|path| is_frozen(&path))
+        self.paths_everywhere().any(|path| leaves(&path).iter().any(|leaf| is_frozen(leaf)))
     }
 
     /// Thaws the group and every group below it. One that does not exist is a success.
@@ -20,9 +27,10 @@ impl Group {
         self.thaw_by(thaw_tree)
     }
 
-    /// Thaws the group itself, and leaves the groups below it as they are: paused containers stay paused.
+    /// Thaws the group itself and PID 1 of the machine in it, and leaves all other groups below it as they are: paused
+    /// containers stay paused.
     pub fn thaw_itself(&self) -> Result<(), CgroupError> {
-        self.thaw_by(thaw_one)
+        self.thaw_by(thaw_leaves)
     }
 
     /// Tries every hierarchy, and gives the first error.
@@ -55,16 +63,40 @@ fn is_frozen(group: &Path) -> bool {
 
 /// From the top down: a group stays frozen as long as one above it is. Goes on after an error, and gives the first one.
 fn thaw_tree(group: &Path) -> io::Result<()> {
-    let thawed = thaw_one(group);
-    thawed.and(thaw_children(group))
+    let mut thaw = Thaw(Ok(()));
+    let walked = tree::walk_mount(group, &mut thaw);
+    thaw.0.and(walked)
+}
+
+struct Thaw(io::Result<()>);
+
+impl tree::Visit for Thaw {
+    fn enter(&mut self, group: BorrowedFd<'_>) -> io::Result<()> {
+        let thawed = thaw_open(group);
+        if self.0.is_ok() {
+            self.0 = thawed;
+        }
+        Ok(())
+    }
+}
+
+fn thaw_leaves(group: &Path) -> io::Result<()> {
+    leaves(group).iter().rev().try_for_each(|leaf| thaw_one(leaf))
 }
 
 fn thaw_one(group: &Path) -> io::Result<()> {
+    match openat(CWD, group, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        group => thaw_open(group?.as_fd()),
+    }
+}
+
+fn thaw_open(group: BorrowedFd<'_>) -> io::Result<()> {
     for (file, thawed) in SWITCHES {
-        let path = group.join(file);
         // The root of a hierarchy has none, and cannot be frozen.
-        if path.exists() {
-            or_gone(fs::write(path, thawed))?;
+        match openat(group, file, OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NODEV) => {}
+            switch => or_gone(File::from(switch?).write_all(thawed.as_bytes()))?,
         }
     }
     Ok(())
@@ -85,7 +117,7 @@ fn thaw_children(group: &Path) -> io::Result<()> {
     result
 }
 
-/// A group that was removed meanwhile has nobody in it.
+/// A group that was removed meanwhile has no processes.
 fn or_gone(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if is_gone(&error) => Ok(()),
@@ -123,7 +155,7 @@ mod tests {
     #[test]
     fn groups_that_cannot_be_thawed_do_not_keep_others_frozen() {
         let root = groups("cgroup.freeze", "1\n");
-        // Neither is a file that could be written: the root is the host's, the other one somebody's who is in the way.
+        // Neither can be written: the root belongs to the host, the other one to another program.
         for refused in ["", "kubepods"] {
             let switch = root.path().join(refused).join("cgroup.freeze");
             fs::remove_file(&switch).unwrap();

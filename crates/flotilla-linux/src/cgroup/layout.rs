@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::processes::LEAF;
 use super::{CgroupError, REMOVE_TRIES};
@@ -31,7 +32,7 @@ const DECISIVE: [&str; 2] = ["memory", "cpu"];
 ///
 /// The hierarchies that are not used for new groups are kept as well: a node may have been started when the mounts were
 /// others, and has to be found anyway.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Layout {
     /// None are mounted.
     None,
@@ -48,7 +49,7 @@ pub enum Layout {
 }
 
 /// One hierarchy of v1: some controllers mounted together, or none and a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchy {
     pub mount_point: PathBuf,
     /// `cpu`, `cpuacct`; for a hierarchy without controllers `name=systemd`.
@@ -128,7 +129,7 @@ impl Hierarchy {
     }
 }
 
-/// Lets the groups below a group of v2 use all its controllers. Nothing to do in v1, which has no such file.
+/// Lets the groups below a group of v2 use all its controllers. Nothing to do in v1, which lacks that file.
 ///
 /// Fails where the group has processes of its own: in v2 those are for the leaves (cgroups(7), "no internal processes").
 pub(super) fn hand_down_controllers(group: &Path) -> io::Result<()> {
@@ -163,7 +164,7 @@ pub(super) fn vacate(group: &Path) -> Result<(), CgroupError> {
         if processes.is_empty() {
             return Ok(());
         }
-        // 0 is a process that our process namespace does not have: nobody here can move it.
+        // 0 is a process outside our process namespace, which we cannot move.
         if processes.contains(&"0") {
             break;
         }
@@ -272,7 +273,7 @@ mod tests {
         let (Layout::V1 { unified: Some(unified), .. } | Layout::V2 { mount_point: unified, .. }) =
             Layout::of_host().unwrap()
         else {
-            return flotilla_testkit::skip("there is no hierarchy of v2");
+            return flotilla_testkit::does_not_apply("there is no hierarchy of v2");
         };
         if !flotilla_testkit::is_root() {
             return flotilla_testkit::skip("only root makes control groups");

@@ -1,17 +1,22 @@
-//! Who is in a group: a machine is known by the control group it runs in, not by a number written down somewhere.
+//! The processes of a group: a machine is identified by the control group it runs in, not by a stored number.
 
 use std::collections::HashSet;
+use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use super::machine::{self, leaves};
 use super::{CgroupError, Group, is_gone, layout};
 use crate::poll::pause;
 use crate::process::Process;
+use crate::tree;
 
 /// Where the processes of a group of v2 are, since those with groups below them may have none.
 pub(super) const LEAF: &str = "init";
@@ -29,25 +34,31 @@ impl Group {
     /// It is held before the group is asked again whether it is the one: a number that went to another process in between
     /// is never taken for the machine.
     pub fn init(&self) -> Option<Process> {
-        self.paths_everywhere().find_map(|group| {
-            let leaves = [group.join(LEAF), group];
+        self.paths_everywhere().flat_map(|group| leaves(&group)).find_map(|leaf| {
             // A group that cannot be read has no PID 1 that we could use.
-            let pids_in = |leaf: &Path| pids_in(leaf).unwrap_or_default();
-            let found = leaves.iter().flat_map(|leaf| pids_in(leaf).into_iter().map(move |pid| (leaf, pid)));
-            found.filter(|(_, pid)| is_init(*pid)).find_map(|(leaf, pid)| {
+            let pids = || pids_in(&leaf).unwrap_or_default();
+            pids().into_iter().filter(|pid| is_init(*pid)).find_map(|pid| {
                 let process = Process::open(pid).ok()?;
-                (pids_in(leaf).contains(&pid) && is_init(pid) && !process.has_ended()).then_some(process)
+                (pids().contains(&pid) && is_init(pid) && !process.has_ended()).then_some(process)
             })
         })
     }
 
     /// The files through which a process that is about to be a program of the machine joins it: writing `0` to each of
-    /// them moves the writer. Those groups that PID 1 is in, so that no program is in another than the machine.
+    /// them moves the writer. In each hierarchy the group that PID 1 is in; if PID 1 has moved elsewhere, the machine's
+    /// inner group, so that no program escapes the machine's limits.
     pub(crate) fn doors(&self, init: Pid) -> io::Result<Vec<File>> {
-        let leaves = self.paths_everywhere().flat_map(|group| [group.join(LEAF), group]);
         let mut doors = Vec::new();
-        for leaf in leaves {
-            if pids_in(&leaf)?.contains(&init) {
+        for group in self.paths_everywhere() {
+            let mut door = None;
+            for leaf in leaves(&group) {
+                if pids_in(&leaf)?.contains(&init) {
+                    door = Some(leaf);
+                    break;
+                }
+            }
+            let inner = || machine::inner_leaves(&group).into_iter().find(|leaf| leaf.exists());
+            if let Some(leaf) = door.or_else(inner) {
                 doors.push(OpenOptions::new().write(true).open(leaf.join("cgroup.procs"))?);
             }
         }
@@ -84,7 +95,7 @@ impl Group {
             // Again each time: somebody may freeze a group meanwhile. What cannot be thawed is reported as alive.
             let _ = self.thaw();
             for path in self.paths_everywhere() {
-                // v2 kills a whole tree at once, also what forks just now. v1 and older kernels have no such file.
+                // v2 kills a whole tree at once, also what forks just now. v1 and older kernels lack that file.
                 let _ = OpenOptions::new().write(true).open(path.join("cgroup.kill")).and_then(|mut file| {
                     use std::io::Write;
                     file.write_all(b"1")
@@ -148,32 +159,42 @@ fn described_one(pid: Pid) -> String {
     }
 }
 
+/// The processes of a group and of all below it: a machine may nest as many as it likes.
 fn pids_below(group: &Path) -> io::Result<Vec<Pid>> {
-    let mut found = pids_in(group)?;
-    // Listed to the end first: a directory that stays open takes a descriptor per level.
-    let entries: Vec<_> = match fs::read_dir(group) {
-        Err(error) if is_gone(&error) => return Ok(found),
-        entries => entries?.flatten().collect(),
-    };
-    for entry in entries {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(pids_below(&entry.path())?);
+    struct Found(Vec<Pid>);
+    impl tree::Visit for Found {
+        fn enter(&mut self, group: BorrowedFd<'_>) -> io::Result<()> {
+            self.0.extend(pids(read_file(group, c"cgroup.procs"))?);
+            Ok(())
         }
     }
-    Ok(found)
+    let mut found = Found(Vec::new());
+    tree::walk(group, &mut found)?;
+    Ok(found.0)
 }
 
-/// The processes of the group itself; none if it does not exist, or if it is a threaded one, whose processes v2 lists in
-/// a group above it.
+/// The processes of the group itself.
 fn pids_in(group: &Path) -> io::Result<Vec<Pid>> {
-    let text = match fs::read_to_string(group.join("cgroup.procs")) {
+    pids(fs::read_to_string(group.join("cgroup.procs")))
+}
+
+/// The processes in the list of a group; none if it does not exist, or if it is a threaded one, whose processes v2 lists in
+/// a group above it.
+fn pids(list: io::Result<String>) -> io::Result<Vec<Pid>> {
+    let text = match list {
         Err(error) if is_gone(&error) || is_threaded(&error) => return Ok(Vec::new()),
         text => text?,
     };
     Ok(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect())
 }
 
-fn is_threaded(error: &io::Error) -> bool {
+/// A file of a group that is open.
+pub(super) fn read_file(group: BorrowedFd<'_>, name: &CStr) -> io::Result<String> {
+    let file = openat(group, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    io::read_to_string(File::from(file))
+}
+
+pub(super) fn is_threaded(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
@@ -191,7 +212,7 @@ pub fn is_init(pid: Pid) -> bool {
 }
 
 /// Whether a process ends or has ended. One that was killed is still there while the kernel ends all others of its
-/// namespace, and nobody can enter it any more.
+/// namespace, and no process can enter it any more.
 fn is_ending(status: &str, stat: &str) -> bool {
     /// `PF_EXITING` of the kernel's `include/linux/sched.h`: field 9 of proc(5)'s stat has it.
     const EXITING: u64 = 4;

@@ -3,17 +3,20 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat,
+    AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat, renameat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::process::Process;
+use crate::user::Acting;
 use flotilla_core::Cancel;
 
 mod unfinished;
@@ -26,20 +29,34 @@ use unfinished::{Unfinished, remove_abandoned};
 #[derive(Debug)]
 pub struct Files {
     root: OwnedFd,
+    /// Root of the machine, if that is another than the host's.
+    owner: Option<Acting>,
+}
+
+/// What [`Files::look`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Nothing,
+    File,
+    /// A link, a directory, a pipe, a device, or something behind a link.
+    Other,
 }
 
 impl Files {
     /// The files of the machine that has this PID 1.
     pub fn of(init: &Process) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = init.look(|proc| Ok(openat(CWD, proc.join("root"), flags, Mode::empty())?))?;
-        Ok(Self { root })
+        let (root, owner) = init.look(|proc| {
+            let root = openat(CWD, proc.join("root"), flags, Mode::empty())?;
+            Ok((root, Acting::root_of(proc)?))
+        })?;
+        Ok(Self { root, owner })
     }
 
     /// The same of a machine that is off: the directory that is its root, or a part of it.
     pub fn below(root: &Path) -> io::Result<Self> {
         let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { root })
+        Ok(Self { root, owner: None })
     }
 
     /// A whole file; none if it does not exist. What is no file, or larger than any that is read whole, is an error: a
@@ -74,7 +91,7 @@ impl Files {
         Ok(Some(all[all.len().saturating_sub(lines)..].join("\n")))
     }
 
-    /// The names in a directory, sorted. Without the directory there are none.
+    /// The names in a directory, sorted; of very many only some. Without the directory there are none.
     pub fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = match openat2(&self.root, directory, flags, Mode::empty(), INSIDE) {
@@ -82,7 +99,7 @@ impl Files {
             opened => opened?,
         };
         let mut names = Vec::new();
-        for entry in Dir::read_from(directory)? {
+        for entry in Dir::read_from(directory)?.take(MOST_NAMES) {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if name != "." && name != ".." {
                 names.push(name);
@@ -154,6 +171,17 @@ impl Files {
         absent_is(found.map(|_| true), false)
     }
 
+    /// What is at a path, without opening it or following a symbolic link.
+    pub fn look(&self, path: &Path) -> io::Result<Found> {
+        let resolve = INSIDE | ResolveFlags::NO_SYMLINKS;
+        match openat2(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Err(Errno::NOENT) => Ok(Found::Nothing),
+            // A link, or a file in the place of a directory.
+            Err(Errno::LOOP | Errno::NOTDIR) => Ok(Found::Other),
+            found => Ok(if File::from(found?).metadata()?.is_file() { Found::File } else { Found::Other }),
+        }
+    }
+
     /// Removes a file, if it exists. One that is reached by a symbolic link is an error.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -164,18 +192,63 @@ impl Files {
         absent_is(folder.and_then(|folder| unlinkat(folder, name, AtFlags::empty())), ())
     }
 
+    /// Makes a symbolic link, and the directories above it, unless something has its name.
+    pub fn link_if_free(&self, path: &Path, target: &str) -> io::Result<()> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let _acted = self.owner.map(Acting::begin).transpose()?;
+        match symlinkat(target, self.folder(folder)?, name) {
+            Err(Errno::EXIST) => Ok(()),
+            made => Ok(made?),
+        }
+    }
+
+    /// What is at a path, to mount something there: a directory or a file, made if there is nothing.
+    pub(crate) fn mount_point(&self, path: &Path, is_folder: bool) -> io::Result<OwnedFd> {
+        if is_folder {
+            return self.folder(path);
+        }
+        match openat2(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), INSIDE) {
+            Err(Errno::NOENT) => {}
+            found => return Ok(found?),
+        }
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(self.folder(folder)?, name, flags, Mode::from_raw_mode(0o644))?)
+    }
+
+    /// Makes a symbolic link, in place of any other file of its name.
+    pub(crate) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let folder = self.folder(folder)?;
+        if readlinkat(&folder, name, Vec::new())
+            .is_ok_and(|there| there.as_bytes() == target.as_os_str().as_bytes())
+        {
+            return Ok(());
+        }
+        absent_is(unlinkat(&folder, name, AtFlags::empty()), ())?;
+        Ok(symlinkat(target, &folder, name)?)
+    }
+
     /// Opens what must be a plain file, and gives its mode.
     fn open(&self, path: &Path) -> io::Result<(File, u32)> {
-        // A pipe without a writer would let us wait for ever.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat2(&self.root, path, flags, Mode::empty(), INSIDE)?);
-        let metadata = file.metadata()?;
+        // Looked at before it is opened: a pipe would let us wait for ever, and to open a device is to use it.
+        let found =
+            File::from(openat2(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), INSIDE)?);
+        let metadata = found.metadata()?;
         if metadata.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if !metadata.is_file() {
             return Err(io::Error::other("it is a device, pipe or socket"));
         }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(CWD, opened(&found), flags, Mode::empty())?);
         Ok((file, metadata.mode() & 0o7777))
     }
 
@@ -189,6 +262,7 @@ impl Files {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        let _acted = self.owner.map(Acting::begin).transpose()?;
         let folder = self.folder(folder)?;
         remove_abandoned(&folder, name);
         let unfinished = Unfinished::next(name).file_name();
@@ -237,9 +311,13 @@ impl Files {
     }
 }
 
-/// What was opened as a mere path can be changed by this name only.
 fn make_passable(directory: &OwnedFd) -> io::Result<()> {
-    Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), FOLDER)?)
+    Ok(rustix::fs::chmod(opened(directory), FOLDER)?)
+}
+
+/// The name by which what was opened as a mere path can be used: the very same file, whatever its path leads to now.
+fn opened(file: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Takes a file that does not exist for an answer.
@@ -250,11 +328,15 @@ fn absent_is<T>(found: Result<T, rustix::io::Errno>, absent: T) -> io::Result<T>
     }
 }
 
-const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT;
+/// Symbolic links lead where they lead in the machine, those of `/proc` nowhere.
+const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICLINKS);
 const FOLDER: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 
 /// The largest file that is read whole. Settings, marks and certificates are much smaller.
 const LARGEST: u64 = 16 << 20;
+
+/// How many names of a directory are read: a machine must not fill our memory with them.
+const MOST_NAMES: usize = 1 << 16;
 
 /// How much is copied between two looks at whether to go on.
 const PIECE: usize = 1 << 20;
@@ -383,9 +465,33 @@ mod tests {
         rustix::fs::mknodat(CWD, dir.path().join("fifo"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
         std::fs::create_dir(dir.path().join("folder")).unwrap();
         File::create(dir.path().join("large")).unwrap().set_len(LARGEST + 1).unwrap();
-        for path in ["/fifo", "/folder", "/large"] {
+        let _listening = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        for path in ["/fifo", "/folder", "/large", "/socket"] {
             assert!(files.read(Path::new(path)).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_device_is_not_even_opened_and_links_of_proc_lead_nowhere() {
+        if !flotilla_testkit::is_root() {
+            return flotilla_testkit::skip("only root makes devices");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::below(dir.path()).unwrap();
+        // No driver has this number: to open it would be another error.
+        let number = rustix::fs::makedev(4095, 7);
+        rustix::fs::mknodat(
+            CWD,
+            dir.path().join("device"),
+            rustix::fs::FileType::CharacterDevice,
+            Mode::RUSR,
+            number,
+        )
+        .unwrap();
+        let error = files.read(Path::new("/device")).unwrap_err();
+        assert_eq!(error.to_string(), "it is a device, pipe or socket");
+        let host = Files::below(Path::new("/proc/self")).unwrap();
+        assert!(host.read(Path::new("/root/etc/passwd")).is_err());
     }
 
     #[test]

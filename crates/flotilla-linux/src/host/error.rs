@@ -25,6 +25,9 @@ pub enum CommandError {
     /// It was killed at the end of its time.
     #[error("`{argv}` did not end within {} s", limit.as_secs())]
     TimedOut { argv: String, limit: Duration },
+    /// It was killed when it had written that many bytes.
+    #[error("`{argv}` wrote more than {limit} bytes")]
+    TooMuchOutput { argv: String, limit: usize },
     #[error("{program} was cancelled")]
     Cancelled { program: String },
     #[error("cannot read the output of {program}")]
@@ -38,28 +41,5 @@ impl CommandError {
             Self::Failed { tail, .. } => tail,
             _ => &[],
         }
-    }
-}
-
-/// A word as a shell takes it: plain if that is safe, else in single quotes.
-pub(super) fn shell_quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_only_where_a_shell_needs_it() {
-        assert_eq!(shell_quoted("--root=/var/lib"), "--root=/var/lib");
-        assert_eq!(shell_quoted(""), "''");
-        assert_eq!(shell_quoted("a b"), "'a b'");
-        assert_eq!(shell_quoted("it's"), r"'it'\''s'");
-        assert_eq!(shell_quoted("$HOME"), "'$HOME'");
     }
 }

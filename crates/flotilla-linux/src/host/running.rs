@@ -1,11 +1,13 @@
-//! A started program, from its birth to its burial.
+//! A started program, until it is reaped.
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flotilla_core::cancel::{Cancel, OnCancel};
@@ -22,7 +24,7 @@ use crate::process::Process;
 /// How long a program that was killed may take to end before it is left alone.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks every process of the group to end. As long as a child is not waited for, the kernel gives its number to nobody else:
+/// Asks every process of the group to end. As long as a child is not waited for, the kernel does not reuse its number:
 /// so a signal sent before the guard of [`Cancel::on_cancel`] is dropped meets the child or its zombie, never a stranger.
 fn terminate(group: Pid) {
     // It can fail only because the child has changed its identity or is a zombie: nothing to do about either.
@@ -134,6 +136,10 @@ impl Running {
         CommandError::TimedOut { argv: self.argv.clone(), limit }
     }
 
+    pub(super) fn too_much_output(&self, limit: usize) -> CommandError {
+        CommandError::TooMuchOutput { argv: self.argv.clone(), limit }
+    }
+
     /// What to say of a program that ended with `status`, given its last lines (standard output, error).
     pub(super) fn failure(&self, status: ExitStatus, (stdout, stderr): (Tail, Tail)) -> CommandError {
         if self.is_cancelled() {
@@ -208,12 +214,14 @@ fn die_with_parent(command: &mut std::process::Command) {
     unsafe { command.pre_exec(ask) };
 }
 
-/// Lets the program hold a process by a descriptor of ours, which others do not get.
+/// Gives the program descriptors of ours, which others do not get.
 #[expect(unsafe_code, reason = "code between fork and exec")]
-pub(super) fn keep_open(command: &mut std::process::Command, process: Process) {
-    let keep = move || Ok(rustix::io::fcntl_setfd(&process, rustix::io::FdFlags::empty())?);
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes one system call without
-    // libc, on a descriptor that lives in it.
+pub(super) fn keep_open(command: &mut std::process::Command, descriptors: Vec<Arc<OwnedFd>>) {
+    let keep = move || {
+        descriptors.iter().try_for_each(|fd| Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?))
+    };
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes system calls without libc,
+    // on descriptors that live in it, allocates nothing and takes no lock.
     unsafe { command.pre_exec(keep) };
 }
 

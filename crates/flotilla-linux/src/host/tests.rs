@@ -211,6 +211,17 @@ fn one_that_closes_its_streams_and_lives_on_is_not_waited_for_either() {
 }
 
 #[test]
+fn one_that_writes_too_much_is_killed() {
+    for endless in ["exec yes", "exec yes >&2"] {
+        let command = Command::new("sh").args(["-c", endless]).max_output(100_000);
+        let error = command.run_within(Duration::from_mins(1)).unwrap_err();
+        assert_eq!(error.to_string(), format!("`sh -c '{endless}'` wrote more than 100000 bytes"));
+    }
+    let enough = Command::new("printf").arg("12345").max_output(5).run().unwrap();
+    assert_eq!(enough.stdout, b"12345");
+}
+
+#[test]
 fn more_than_a_pipe_holds_is_read_from_both_streams() {
     let script = "head -c 300000 /dev/zero; head -c 400000 /dev/zero >&2";
     let output = Command::new("sh").args(["-c", script]).run().unwrap();

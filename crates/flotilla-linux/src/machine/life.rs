@@ -49,7 +49,7 @@ pub fn hold(folder: &Path) -> Result<Held, MachineError> {
     }
 }
 
-/// Whether a machine runs on this directory, and which process is its PID 1. One that was booted before there was such a lock
+/// Whether a machine runs on this directory, and which process is its PID 1. One that was booted before this lock existed
 /// is not seen.
 pub fn of(folder: &Path) -> io::Result<Life> {
     // To read only: on a disk that the kernel has made read-only machines may still run.

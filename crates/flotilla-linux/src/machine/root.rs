@@ -1,16 +1,16 @@
 //! The root of a machine: mounts, devices, control groups, and what it must not see or change of the host.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::system::sethostname;
 
-use super::{MachineError, Spec, capacity};
+use super::{MachineError, Spec, capacity, masks, user};
 use crate::cgroup::{self, CgroupError, Layout};
-use crate::mount::{self, DATA_ONLY, Detached, SCRATCH};
+use crate::enter::Files;
+use crate::mount::{self, Attributes, DATA_ONLY_ATTR, Detached, MountError, SCRATCH};
 use crate::sandbox::Bind;
-use crate::{dev, loopback};
+use crate::{dev, loopback, process, sealed};
 
 /// Settings of the whole host that a kubelet changes to these values, and refuses to work without.
 const SYSCTLS: [(&str, &str); 6] = [
@@ -25,32 +25,70 @@ const SYSCTLS: [(&str, &str); 6] = [
 /// Where what is shown in place of the host's own files is kept.
 pub(super) const SHOWN: &str = "/run/flotilla/shown";
 
+/// The most that the directories in memory hold. What is in them is the machine's memory, or the host's if the machine has no
+/// limit of its own.
+const RUN: u64 = 1 << 30;
+const TMP: u64 = 4 << 30;
+const SHM: u64 = 1 << 30;
+
+/// The size of a directory in memory: what it may hold at most, and never more than half of the machine's memory.
+fn room(memory: u64, most: u64) -> String {
+    (memory / 2).min(most).to_string()
+}
+
 /// Nothing is mounted or made in the new root before it is the root: until then an absolute link in it would lead
 /// into the host's files.
 pub(super) fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
-    let layout = Layout::of_host().map_err(|source| CgroupError::Layout { source })?;
+    let layout = match spec.ids {
+        None => Layout::of_host().map_err(|source| CgroupError::Layout { source })?,
+        Some(_) => user::layout()?,
+    };
     mount::make_all_private()?;
     sethostname(spec.hostname.as_bytes())
         .map_err(|errno| MachineError::Hostname { hostname: spec.hostname.clone(), source: errno.into() })?;
     loopback::bring_up().map_err(|source| MachineError::Make { path: "the loopback link".into(), source })?;
-    // The sources are found while the host's root is in sight.
-    let var = Detached::of(&spec.var)?;
-    let binds = spec.binds.iter().map(|bind| Detached::of(&bind.source)).collect::<Result<Vec<_>, _>>()?;
-    let mounts = spec.mounts.iter().map(|mount| Detached::with_mounts_of(&mount.source));
+    // The sources are found while the host's root is in sight, or the stage.
+    let sources = user::Sources::of(spec);
+    let var = Detached::of(&sources.var)?;
+    let binds = spec.binds.iter().zip(&sources.binds).map(|(bind, source)| source_of(bind, source, spec));
+    let binds = binds.collect::<Result<Vec<_>, _>>()?;
+    let shared = spec.shared.as_ref().zip(sources.shared.as_ref());
+    let shared = shared.map(|(shared, source)| match &shared.image {
+        _ if spec.ids.is_some() => Detached::of(source),
+        Some(image) => Detached::handed_over(image),
+        None => sealed::view(source, &mount::stage(&spec.folder)?),
+    });
+    let shared = shared.transpose()?;
+    let mounts = sources.mounts.iter().map(|mount| Detached::with_mounts_of(mount));
     let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
-    let merged = mount::lasting_overlay(&spec.root, &spec.folder)?;
+    let devices = spec.ids.map(|_| user::hold_devices()).transpose()?;
+    let proc = Detached::filesystem("proc", DATA_ONLY_ATTR)?;
+    let sys = Detached::filesystem("sysfs", DATA_ONLY_ATTR)?;
+    let attributes = if spec.ids.is_some() { Attributes::User } else { Attributes::Trusted };
+    let merged = mount::lasting_overlay(&sources.root, &sources.folder, attributes)?;
     mount::pivot_into(&merged)?;
 
-    mount::filesystem("proc", Path::new("/proc"), DATA_ONLY, "")?;
-    mount::filesystem("sysfs", Path::new("/sys"), DATA_ONLY, "")?;
-    dev::populate(Path::new("/dev"), dev::BASIC.iter().chain(dev::OF_A_NODE))?;
-    mount::filesystem("tmpfs", Path::new("/run"), SCRATCH, "mode=0755")?;
-    mount::filesystem("tmpfs", Path::new("/tmp"), SCRATCH, "mode=1777")?;
-    var.attach(Path::new("/var"), false)?;
+    proc.attach(Path::new("/proc"), false)?;
+    sys.attach_inside(Path::new("/sys"), &[])?;
+    let memory = spec.capacity.memory.unwrap_or_else(|| process::host_size().memory);
+    let (dev, shm) = (Path::new("/dev"), room(memory, SHM));
+    match devices {
+        None => dev::populate(dev, dev::BASIC.iter().chain(dev::OF_A_NODE), &shm)?,
+        Some(devices) => dev::populate_with(dev, devices, &shm)?,
+    }
+    mount::filesystem("tmpfs", Path::new("/run"), SCRATCH, &format!("mode=0755,size={}", room(memory, RUN)))?;
+    mount::filesystem("tmpfs", Path::new("/tmp"), SCRATCH, &format!("mode=1777,size={}", room(memory, TMP)))?;
+    var.attach_inside(Path::new("/var"), &[])?;
     cgroup::mount_all(&layout, Path::new("/sys/fs/cgroup"), false)?;
     cgroup::delegate_here(&layout, Path::new("/sys/fs/cgroup"))?;
     for (held, bind) in binds.into_iter().zip(&spec.binds) {
-        held.attach(&bind.target, bind.read_only)?;
+        let at = held.attach_inside(&bind.target, &[])?;
+        if bind.read_only {
+            mount::make_read_only(&at)?;
+        }
+    }
+    if let Some((held, shared)) = shared.zip(spec.shared.as_ref()) {
+        held.attach_inside(&shared.target, &[])?;
     }
     for (name, target) in &spec.links {
         link(name, target)?;
@@ -59,7 +97,18 @@ pub(super) fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
     show("/sys/class/dmi/id/product_uuid", &format!("{}\n", spec.uuid))?;
     show_boot()?;
     capacity::show(&spec.capacity)?;
-    Ok(Built { mounts: mounts.into_iter().zip(&spec.mounts).collect() })
+    masks::apply()?;
+    Ok(Built { mounts: mounts.into_iter().zip(&spec.mounts).collect(), own: &spec.own })
+}
+
+/// A read-only bind would be no protection: the machine's root could remount it. In a user namespace it cannot, since the mounts
+/// of the stage are locked.
+fn source_of(bind: &Bind, source: &Path, spec: &Spec) -> Result<Detached, MountError> {
+    if bind.read_only && spec.ids.is_none() {
+        sealed::view(source, &mount::stage(&spec.folder)?)
+    } else {
+        Detached::of(source)
+    }
 }
 
 /// A root with everything of ours in it.
@@ -67,6 +116,7 @@ pub(super) fn build(spec: &Spec) -> Result<Built<'_>, MachineError> {
 pub struct Built<'a> {
     /// What its owner wants inside.
     mounts: Vec<(Detached, &'a Bind)>,
+    own: &'a [PathBuf],
 }
 
 impl Built<'_> {
@@ -74,9 +124,9 @@ impl Built<'_> {
     /// host's.
     pub fn finish(self) -> Result<(), MachineError> {
         for (held, mount) in self.mounts {
-            held.attach(&mount.target, false)?;
+            let at = held.attach_inside(&mount.target, self.own)?;
             if mount.read_only {
-                mount::make_all_read_only(&mount.target)?;
+                mount::make_all_read_only(&at)?;
             }
         }
         Ok(mount::make_all_shared()?)
@@ -123,10 +173,17 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), MachineError> {
 }
 
 fn link(name: &Path, target: &Path) -> Result<(), MachineError> {
-    if fs::read_link(name).is_ok_and(|there| there == target) {
-        return Ok(());
+    let made = Files::below(Path::new("/")).and_then(|root| root.link(name, target));
+    made.map_err(|source| MachineError::Make { path: name.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_in_memory_leave_half_of_it_to_programs() {
+        assert_eq!(room(64 << 30, TMP), (4_u64 << 30).to_string());
+        assert_eq!(room(1 << 30, TMP), (1_u64 << 29).to_string());
     }
-    // Something else may have been there.
-    let _ = fs::remove_file(name);
-    symlink(target, name).map_err(|source| MachineError::Make { path: name.to_owned(), source })
 }

@@ -23,7 +23,7 @@ const VETH: &str = "veth";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkInfo {
     pub name: String,
-    /// Whose it is; empty if nobody said so.
+    /// Its owner; empty if none was set.
     pub alias: String,
     pub index: u32,
     pub up: bool,
@@ -35,16 +35,16 @@ pub struct LinkInfo {
     pub hardware_address: Vec<u8>,
 }
 
-/// A cable from a bridge here into the network namespace of a process.
+/// A cable, one end of which is a port of a bridge.
 #[derive(Debug, Clone, Copy)]
 pub struct Veth<'a> {
-    pub host_name: &'a str,
-    /// Says whose the host's end is.
+    /// The end in the bridge.
+    pub name: &'a str,
+    /// Says whose that end is.
     pub alias: &'a str,
     pub bridge: &'a str,
-    /// What the process sees it as.
-    pub peer_name: &'a str,
-    pub process: &'a Process,
+    /// The other end, as long as it is loose: [`Net::move_link`] gives it to a process.
+    pub loose_end: &'a str,
 }
 
 impl Net {
@@ -77,32 +77,44 @@ impl Net {
         Ok(if right && found.is_some() { addressed } else { Changed::Yes })
     }
 
-    /// Lays a cable from a bridge into the namespace of a process: the host's end is up, the other is down.
+    /// Lays a cable from a bridge to a loose end here, which is down. Both ends get the MTU of the bridge.
     ///
-    /// Always a new one: a link of that name that is ours, left over by a predecessor of the process, is deleted
-    /// first. Both ends get the MTU of the bridge. On failure it may leave a link that the next call deletes.
-    pub fn ensure_veth_into(&self, veth: &Veth<'_>) -> Result<(), NetError> {
-        let name = veth.host_name;
+    /// A cable of that name that is ours is kept, wherever its other end is, and put into the bridge again.
+    pub fn ensure_veth(&self, veth: &Veth<'_>) -> Result<Changed, NetError> {
         let bridge = self.link(veth.bridge)?;
-        if self.find_link_of(name, VETH, veth.alias)?.is_some() {
-            self.delete_link(name)?;
-        }
-        let failed = |source| NetError::Enter { pid: veth.process.pid(), source };
-        // By a descriptor, not by the process's number, which may be another's in a moment.
-        let namespace = veth.process.look(|proc| File::open(proc.join("ns/net"))).map_err(failed)?;
-        // The peer is born over there, so that its name is never in the way here.
-        let peer = LinkMessageBuilder::<LinkUnspec>::new()
-            .name(veth.peer_name)
-            .mtu(bridge.mtu)
-            .setns_by_fd(namespace.as_raw_fd())
-            .build();
-        let pair = LinkMessageBuilder::<LinkVeth>::new(name, veth.peer_name)
-            .mtu(bridge.mtu)
-            .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
-        self.make_link(name, VETH, pair.build())?;
-        let index = self.link(name)?.index;
+        let found = self.find_link_of(veth.name, VETH, veth.alias)?;
+        let link = if let Some(link) = found {
+            let right = link.up && link.alias == veth.alias && link.master == Some(bridge.index);
+            if right && link.mtu == bridge.mtu {
+                return Ok(Changed::No);
+            }
+            link
+        } else {
+            let peer = LinkMessageBuilder::<LinkUnspec>::new().name(veth.loose_end).mtu(bridge.mtu).build();
+            let pair = LinkMessageBuilder::<LinkVeth>::new(veth.name, veth.loose_end)
+                .mtu(bridge.mtu)
+                // At once: by its bridge it is found even if we are killed before it has its alias.
+                .controller(bridge.index)
+                .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+            self.make_link(veth.name, VETH, pair.build())?;
+            self.link(veth.name)?
+        };
         // The kernel takes no alias from the request that makes a link.
-        self.set_link(name, LinkUnspec::new_with_index(index).alias(veth.alias).controller(bridge.index).up())
+        let wanted = LinkUnspec::new_with_index(link.index).alias(veth.alias).controller(bridge.index);
+        self.set_link(veth.name, wanted.mtu(bridge.mtu).up())?;
+        Ok(Changed::Yes)
+    }
+
+    /// Moves a link into the network namespace of a process, under another name. Without such a link there is nothing to
+    /// do: it may have been moved before.
+    pub fn move_link(&self, name: &str, process: &Process, new_name: &str) -> Result<Changed, NetError> {
+        let Some(link) = self.find_link(name)? else { return Ok(Changed::No) };
+        let failed = |source| NetError::Enter { pid: process.pid(), source };
+        // By a descriptor, not by the process's number, which may be another's in a moment.
+        let namespace = process.look(|proc| File::open(proc.join("ns/net"))).map_err(failed)?;
+        let moved = LinkUnspec::new_with_index(link.index).name(new_name).setns_by_fd(namespace.as_raw_fd());
+        self.set_link(name, moved)?;
+        Ok(Changed::Yes)
     }
 
     /// Turns a link on.
@@ -151,12 +163,21 @@ impl Net {
             .map_err(|source| NetError::DeleteLink { link: name.to_owned(), source })
     }
 
-    /// Deletes all links whose alias is `owner` or begins with `owner/`, and tells their names.
-    pub fn delete_links_of(&self, owner: &str) -> Result<Vec<String>, NetError> {
+    /// Deletes all links whose alias is `owner` or begins with `owner/`, and tells their names. Also those whose making was cut
+    /// short: ports of its bridge without an alias, whose names begin with `prefix`.
+    pub fn delete_links_of(&self, owner: &str, prefix: &str) -> Result<Vec<String>, NetError> {
         let mut deleted = Vec::new();
-        for link in self.links()? {
-            if link.belongs_to(owner) && self.delete_link(&link.name)? == Changed::Yes {
-                deleted.push(link.name);
+        let links = self.links()?;
+        let bridges: Vec<_> =
+            links.iter().filter(|link| link.belongs_to(owner)).map(|link| link.index).collect();
+        let is_unfinished = |link: &LinkInfo| {
+            let is_on_bridge = link.master.is_some_and(|bridge| bridges.contains(&bridge));
+            is_on_bridge && link.alias.is_empty() && link.name.starts_with(prefix)
+        };
+        for link in &links {
+            let is_ours = link.belongs_to(owner) || is_unfinished(link);
+            if is_ours && self.delete_link(&link.name)? == Changed::Yes {
+                deleted.push(link.name.clone());
             }
         }
         Ok(deleted)
@@ -240,7 +261,7 @@ fn kind_of(infos: &[Info]) -> String {
 }
 
 /// The hardware address that belongs to an address: always the same, and no maker's (its second-lowest bit is set).
-pub(super) fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
+pub(crate) fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x02, 0xf1, a, b, c, d]
 }

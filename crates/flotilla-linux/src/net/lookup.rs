@@ -13,7 +13,7 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use super::route::{route_of, to};
 use super::{LinkInfo, Net, NetError};
 
-/// An address of the world that belongs to nobody (RFC 5737): the way to it is the default route.
+/// A public address that is reserved for documentation (RFC 5737): its route is the default route.
 const WORLD: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 const MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;

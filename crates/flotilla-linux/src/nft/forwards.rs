@@ -65,7 +65,7 @@ pub fn forward_table(forwards: &Forwards) -> String {
     if ports.is_empty() {
         return deletion("ip", table);
     }
-    replaced(table, |text| {
+    replaced("ip", table, |text| {
         if forwards.need_route_localnet() {
             write_loopback_guard(text, bridge)?;
         }

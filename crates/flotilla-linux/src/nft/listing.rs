@@ -125,7 +125,7 @@ impl Listing {
         None
     }
 
-    /// Whether a table belongs to a running program, so that the kernel lets nobody else change it. firewalld does that.
+    /// Whether a running program owns a table, so that the kernel lets no other program change it. firewalld does that.
     pub(super) fn is_owned(&self, chain: &Chain) -> bool {
         let mut tables = self.nftables.iter().filter_map(|entry| entry.table.as_ref());
         tables.any(|table| {
@@ -148,9 +148,9 @@ impl Listing {
         counts
     }
 
-    /// Whether an IPv4 table has so many rules, one of them with this comment.
-    pub(super) fn has_rules(&self, table: &str, count: usize, comment: &str) -> bool {
-        let rules = || self.rules().filter(|rule| rule.family == "ip" && rule.table == table);
+    /// Whether a table has so many rules, one of them with this comment.
+    pub(super) fn has_rules(&self, family: &str, table: &str, count: usize, comment: &str) -> bool {
+        let rules = || self.rules().filter(|rule| rule.family == family && rule.table == table);
         rules().count() == count && rules().any(|rule| rule.comment.as_deref() == Some(comment))
     }
 

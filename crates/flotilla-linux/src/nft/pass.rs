@@ -19,7 +19,7 @@ pub struct Refusals {
     pub forward: Vec<Chain>,
     /// Those that refuse what is for the host itself.
     pub input: Vec<Chain>,
-    /// Those of either kind that belong to a running program: the kernel lets nobody else put rules there.
+    /// Those of either kind that a running program owns: the kernel lets no other program add rules there.
     pub owned: Vec<Chain>,
 }
 
@@ -65,7 +65,7 @@ impl Pass<'_> {
         wanted
     }
 
-    /// Whether these rules of ours are there and no others. That they are as many is enough: their text follows from the
+    /// Whether exactly these rules of ours exist. Their number is enough: their text follows from the
     /// tag.
     pub(super) fn is_right(&self, listing: &Listing, wanted: &BTreeMap<Chain, Vec<String>>) -> bool {
         let counts =
@@ -110,7 +110,7 @@ pub(super) fn lets_pass(expressions: &[Value], bridge: &str) -> bool {
     of_bridge && (commented || !port_unknown) && end.get("accept").is_some()
 }
 
-/// Where rules go that are to be heeded in a chain of others.
+/// The position of rules that must apply in a chain of another program.
 fn place_for_rules(listing: &Listing, chain: &Chain) -> Chain {
     let docker_user = Chain { name: DOCKER_USER.to_owned(), ..chain.clone() };
     if listing.has_chain(&docker_user) { docker_user } else { chain.clone() }

@@ -15,6 +15,8 @@ pub struct HostRules {
     /// The table's name: `flotilla-ID`.
     pub table: String,
     pub bridge: String,
+    /// The host's own address on the bridge. It has no other one for nodes and pods.
+    pub gateway: Ipv4Addr,
     /// Where the nodes are.
     pub subnet: Ipv4Net,
     /// Where the pods of all nodes are.
@@ -25,11 +27,12 @@ pub struct HostRules {
     /// Addresses that nodes ask for names, each with the server of the host's that answers there at present. A server on
     /// the loopback link works only if `net/ipv4/conf/BRIDGE/route_localnet` is 1.
     pub name_servers: Vec<(Ipv4Addr, Ipv4Addr)>,
-    /// Addresses that stand for name servers and are nobody's: what is not led to a server must not leave the host.
+    /// Placeholder addresses of name servers: a packet that is not forwarded to a real server must not leave the host.
     pub name_server_range: Ipv4Net,
 }
 
-/// The host's table of a cluster: the way out, the way in and who must not take it, the way to the host's name servers.
+/// The host's table of a cluster: the way out, the way in and who must not take it, the way to the host itself and to its
+/// name servers.
 ///
 /// No chain of it can overrule those of others: what another table drops is dropped ([`super::Nft::let_pass`]).
 ///
@@ -42,8 +45,13 @@ pub fn host_table(rules: &HostRules) -> String {
 /// What the comment of a rule in [`host_table`] says. It may differ between builds of Flotilla: then the table is
 /// written again, which does no harm.
 pub(super) fn fingerprint(rules: &HostRules) -> String {
+    fingerprint_of(&write_host_table(rules, ""))
+}
+
+/// A comment that follows from the text of a table.
+pub(super) fn fingerprint_of(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
-    write_host_table(rules, "").hash(&mut hasher);
+    text.hash(&mut hasher);
     format!("rules {:016x}", hasher.finish())
 }
 
@@ -55,7 +63,7 @@ pub(super) fn count_rules(text: &str) -> usize {
 
 fn write_host_table(rules: &HostRules, fingerprint: &str) -> String {
     let HostRules { table, bridge, subnet, pod_subnet, name_servers, .. } = rules;
-    replaced(table, |text| {
+    replaced("ip", table, |text| {
         writeln!(text, "    chain postrouting {{")?;
         writeln!(text, "        type nat hook postrouting priority srcnat; policy accept;")?;
         for source in [subnet.trunc(), pod_subnet.trunc()] {
@@ -63,6 +71,7 @@ fn write_host_table(rules: &HostRules, fingerprint: &str) -> String {
         }
         writeln!(text, "    }}")?;
         write_forward_chain(text, rules, fingerprint)?;
+        write_input_chain(text, rules)?;
         if name_servers.is_empty() {
             return Ok(());
         }
@@ -107,6 +116,23 @@ fn write_forward_chain(text: &mut String, rules: &HostRules, fingerprint: &str) 
     writeln!(text, "    }}")
 }
 
+/// Lets nodes and pods reach the host at its address in their network, and at no other: a program that listens on all
+/// addresses of the host is meant for other networks as well. What is sent to everybody is not for the host at all.
+fn write_input_chain(text: &mut String, rules: &HostRules) -> fmt::Result {
+    let HostRules { bridge, gateway, .. } = rules;
+    writeln!(text, "    chain input {{")?;
+    writeln!(text, "        type filter hook input priority filter; policy accept;")?;
+    writeln!(text, "        iifname \"{bridge}\" ct state established,related accept")?;
+    // Led by rules of ours to a name server on the host.
+    writeln!(text, "        iifname \"{bridge}\" ct status dnat accept")?;
+    writeln!(text, "        iifname \"{bridge}\" meta pkttype != host drop")?;
+    writeln!(
+        text,
+        "        iifname \"{bridge}\" ip daddr != {gateway} reject with icmp type admin-prohibited"
+    )?;
+    writeln!(text, "    }}")
+}
+
 /// Refuses packets from or for the loopback link that come from a bridge: with `route_localnet` the kernel itself no
 /// longer does.
 pub(super) fn write_loopback_guard(text: &mut String, bridge: &str) -> fmt::Result {
@@ -118,15 +144,19 @@ pub(super) fn write_loopback_guard(text: &mut String, bridge: &str) -> fmt::Resu
     writeln!(text, "    }}")
 }
 
-/// What deletes a table, whether it is there or not.
+/// Commands that delete a table, whether it exists or not.
 pub(super) fn deletion(family: &str, name: &str) -> String {
     format!("table {family} {name}\ndelete table {family} {name}\n")
 }
 
-pub(super) fn replaced(name: &str, write_chains: impl FnOnce(&mut String) -> fmt::Result) -> String {
-    let mut text = deletion("ip", name);
+pub(super) fn replaced(
+    family: &str,
+    name: &str,
+    write_chains: impl FnOnce(&mut String) -> fmt::Result,
+) -> String {
+    let mut text = deletion(family, name);
     let write = || {
-        writeln!(text, "table ip {name} {{")?;
+        writeln!(text, "table {family} {name} {{")?;
         write_chains(&mut text)?;
         writeln!(text, "}}")
     };
@@ -146,6 +176,7 @@ mod tests {
         HostRules {
             table: "flotilla-demo".to_owned(),
             bridge: "fl-demo".to_owned(),
+            gateway: Ipv4Addr::new(10, 89, 0, 1),
             subnet: net("10.89.0.1/24"),
             pod_subnet: net("10.244.0.0/16"),
             service_subnet: net("10.96.0.0/12"),
@@ -178,6 +209,13 @@ mod tests {
                 iifname "fl-demo" ip daddr 169.254.53.0/24 reject with icmp type admin-prohibited
                 iifname != "fl-demo" oifname "fl-demo" drop
             }
+            chain input {
+                type filter hook input priority filter; policy accept;
+                iifname "fl-demo" ct state established,related accept
+                iifname "fl-demo" ct status dnat accept
+                iifname "fl-demo" meta pkttype != host drop
+                iifname "fl-demo" ip daddr != 10.89.0.1 reject with icmp type admin-prohibited
+            }
         }
         "#);
     }
@@ -203,6 +241,13 @@ mod tests {
                 iifname "fl-demo" ip daddr 169.254.53.0/24 reject with icmp type admin-prohibited
                 iifname != "fl-demo" oifname "fl-demo" drop
             }
+            chain input {
+                type filter hook input priority filter; policy accept;
+                iifname "fl-demo" ct state established,related accept
+                iifname "fl-demo" ct status dnat accept
+                iifname "fl-demo" meta pkttype != host drop
+                iifname "fl-demo" ip daddr != 10.89.0.1 reject with icmp type admin-prohibited
+            }
             chain guard {
                 type filter hook prerouting priority raw; policy accept;
                 iifname "fl-demo" ip daddr 127.0.0.0/8 drop
@@ -223,6 +268,6 @@ mod tests {
         assert_eq!(fingerprint(&one), fingerprint(&one.clone()));
         assert_ne!(fingerprint(&one), fingerprint(&two));
         assert!(host_table(&one).contains(&fingerprint(&one)));
-        assert_eq!(count_rules(&host_table(&one)), 9);
+        assert_eq!(count_rules(&host_table(&one)), 13);
     }
 }

@@ -45,7 +45,7 @@ fn build_root(spec: &Spec, layout: &Layout) -> Result<(), SandboxError> {
 
     mount::filesystem("proc", Path::new("/proc"), DATA_ONLY, "")?;
     mount::filesystem("sysfs", Path::new("/sys"), DATA_ONLY, "")?;
-    dev::populate(Path::new("/dev"), dev::BASIC)?;
+    dev::populate(Path::new("/dev"), dev::BASIC, "50%")?;
     mount::filesystem("tmpfs", Path::new("/run"), SCRATCH, "mode=0755")?;
     mount::filesystem("tmpfs", Path::new("/tmp"), SCRATCH, "mode=1777")?;
     cgroup::mount_all(layout, Path::new("/sys/fs/cgroup"), spec.cgroup.is_none())?;

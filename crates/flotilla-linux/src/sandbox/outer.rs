@@ -17,7 +17,7 @@ use super::{STAGE_INIT, SandboxError, Spec};
 use crate::cgroup::{Group, Layout};
 use crate::process;
 
-/// How long a program that was told to end may take before it is killed.
+/// How long a program may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs the sandbox and gives the exit status of its program.
@@ -42,7 +42,7 @@ pub(super) fn run(spec: &Spec) -> Result<i32, SandboxError> {
     Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(super::EXIT_NOT_MADE))
 }
 
-/// Starts init and waits for its end; brings it about when told to.
+/// Starts init and waits for its end; ends it on SIGTERM.
 fn supervise(spec: &Spec, mut signals: Signals) -> Result<ExitStatus, SandboxError> {
     let program = spec.program()?.to_owned();
     let mut init = start_init(spec)?;
@@ -68,8 +68,8 @@ fn wait(init: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
             left => signals.wait(left)?,
         }
         if deadline.is_none() && signals.ending() {
-            // Told to end with the whole process group, so the program has been told as well: give it time. If
-            // our caller is dead, nobody waits for anything.
+            // The signal went to the whole process group, so the program has got it as well: give it time. If
+            // our caller is dead, no one waits for the result.
             let grace = if signals.orphaned() { Duration::ZERO } else { GRACE };
             deadline = Some(Instant::now() + grace);
         }
@@ -95,7 +95,7 @@ fn start_init(spec: &Spec) -> Result<Child, SandboxError> {
 struct Signals {
     /// Gets a byte for each signal that came.
     woken: UnixStream,
-    /// Holds a byte when we were told to end.
+    /// Holds a byte after a signal that asks us to end.
     ending: UnixStream,
     caller: Option<Pid>,
 }
@@ -108,7 +108,7 @@ impl Signals {
         let (woken, wake) = UnixStream::pair()?;
         let (ending, end) = UnixStream::pair()?;
         ending.set_nonblocking(true)?;
-        // In this order: who is woken must see why.
+        // In this order: the reader that this wakes must see the reason.
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, end.try_clone()?)?;
         }
@@ -132,7 +132,7 @@ impl Signals {
         }
     }
 
-    /// Whether we were told to end since the last call.
+    /// Whether a signal has asked us to end since the last call.
     fn ending(&mut self) -> bool {
         let mut bytes = [0; 64];
         self.ending.read(&mut bytes).is_ok()

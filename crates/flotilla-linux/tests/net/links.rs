@@ -7,7 +7,7 @@ use flotilla_linux::process::Process;
 use flotilla_linux::sysctl;
 use ipnet::Ipv4Net;
 
-use crate::support::{Node, in_new_namespace, namespace, sender, socket};
+use crate::support::{Node, in_new_namespace, ip, namespace, sender, socket};
 
 const BRIDGE: &str = "fl-test";
 const OWNER: &str = "flotilla/test";
@@ -21,8 +21,14 @@ fn ensure_bridge(host: &Net) -> Changed {
     host.ensure_bridge(BRIDGE, OWNER, net("10.89.0.1/24"), 1400).unwrap()
 }
 
-fn cable<'a>(host_name: &'a str, process: &'a Process) -> Veth<'a> {
-    Veth { host_name, alias: "flotilla/test/node-1", bridge: BRIDGE, peer_name: "eth0", process }
+const CABLE: Veth<'static> =
+    Veth { name: "fl-test-1", alias: "flotilla/test/node-1", bridge: BRIDGE, loose_end: "fl-loose" };
+
+/// Lays a new cable to a node.
+fn connect(host: &Net, node: &Process) {
+    host.delete_link(CABLE.name).unwrap();
+    assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::Yes);
+    assert_eq!(host.move_link(CABLE.loose_end, node, "eth0").unwrap(), Changed::Yes);
 }
 
 #[test]
@@ -65,8 +71,7 @@ fn links_of_others_are_left_alone() {
         assert!(matches!(error, NetError::Foreign { .. }), "{error}");
         let error = host.ensure_bridge("lo", OWNER, net("10.90.0.1/24"), 1500).unwrap_err();
         assert!(matches!(error, NetError::Foreign { .. }), "{error}");
-        let node = Node::start();
-        let error = host.ensure_veth_into(&cable(BRIDGE, node.process())).unwrap_err();
+        let error = host.ensure_veth(&Veth { name: BRIDGE, ..CABLE }).unwrap_err();
         assert!(matches!(error, NetError::Foreign { .. }), "{error}");
         assert_eq!(ensure_bridge(&host), Changed::No);
     });
@@ -79,7 +84,7 @@ fn a_node_on_a_cable_talks_to_the_host() {
         ensure_bridge(&host);
         let before = host.find_link(BRIDGE).unwrap().unwrap();
         let node = Node::start();
-        host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
+        connect(&host, node.process());
         let link = host.find_link("fl-test-1").unwrap().unwrap();
         assert_eq!((link.kind.as_str(), link.alias.as_str()), ("veth", "flotilla/test/node-1"));
         assert_eq!((link.master, link.up, link.mtu), (Some(before.index), true, 1400));
@@ -111,7 +116,7 @@ fn a_new_cable_replaces_the_old_one_and_is_found_at_once() {
         ensure_bridge(&host);
         let hardware_addresses = [(); 2].map(|()| {
             let node = Node::start();
-            host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
+            connect(&host, node.process());
             let inner = Net::of_process(node.process()).unwrap();
             inner.configure("eth0", net("10.89.0.2/24"), GATEWAY).unwrap();
             assert_eq!(heard_from(&node), "10.89.0.2");
@@ -160,17 +165,50 @@ fn routes_and_addresses_come_and_go() {
 }
 
 #[test]
+fn a_cable_is_laid_once_and_put_into_its_bridge_again() {
+    in_new_namespace(|| {
+        let host = Net::here().unwrap();
+        ensure_bridge(&host);
+        let node = Node::start();
+        assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::Yes);
+        assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::No);
+        assert!(!host.find_link(CABLE.loose_end).unwrap().unwrap().up, "nothing is plugged in");
+        assert_eq!(host.move_link(CABLE.loose_end, node.process(), "eth0").unwrap(), Changed::Yes);
+        assert_eq!(host.move_link(CABLE.loose_end, node.process(), "eth0").unwrap(), Changed::No);
+        assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::No, "it is kept where it is plugged in");
+        let inner = Net::of_process(node.process()).unwrap();
+        inner.configure("eth0", net("10.89.0.2/24"), GATEWAY).unwrap();
+
+        host.delete_link(BRIDGE).unwrap();
+        ensure_bridge(&host);
+        assert_eq!(host.find_link(CABLE.name).unwrap().unwrap().master, None);
+        assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::Yes);
+        assert_eq!(heard_from(&node), "10.89.0.2");
+        host.ensure_mtu(CABLE.name, 1300).unwrap();
+        assert_eq!(host.ensure_veth(&CABLE).unwrap(), Changed::Yes);
+        assert_eq!(host.find_link(CABLE.name).unwrap().unwrap().mtu, 1400);
+    });
+}
+
+#[test]
 fn all_links_of_an_owner_are_deleted_and_no_others() {
     in_new_namespace(|| {
         let host = Net::here().unwrap();
         ensure_bridge(&host);
         host.ensure_bridge("fl-test2", "flotilla/test2", net("10.90.0.1/24"), 1500).unwrap();
         let node = Node::start();
-        host.ensure_veth_into(&cable("fl-test-1", node.process())).unwrap();
-        let mut deleted = host.delete_links_of(OWNER).unwrap();
+        connect(&host, node.process());
+        // A port that was not given its alias any more, and one that somebody else has put there.
+        ip("link add fl-test-2 type veth peer name fl-loose");
+        ip("link add others type veth peer name others-2");
+        for port in ["fl-test-2", "others"] {
+            ip(&format!("link set {port} master {BRIDGE}"));
+        }
+        let mut deleted = host.delete_links_of(OWNER, "fl-test-").unwrap();
         deleted.sort();
-        assert_eq!(deleted, [BRIDGE, "fl-test-1"]);
-        assert_eq!(host.delete_links_of(OWNER).unwrap(), [] as [String; 0]);
+        assert_eq!(deleted, [BRIDGE, "fl-test-1", "fl-test-2"]);
+        assert_eq!(host.delete_links_of(OWNER, "fl-test-").unwrap(), [] as [String; 0]);
+        assert!(host.find_link("others").unwrap().is_some());
         assert!(host.find_link("fl-test2").unwrap().is_some());
         assert_eq!(host.delete_link("fl-test2").unwrap(), Changed::Yes);
         assert_eq!(host.delete_link("fl-test2").unwrap(), Changed::No);

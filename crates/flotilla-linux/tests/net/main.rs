@@ -12,4 +12,5 @@ mod links;
 mod lookup;
 mod packets;
 mod rules;
+mod sources;
 mod world;

@@ -15,14 +15,9 @@ pub(crate) fn node_on_bridge(host: &Net, letter: &str, gateway: Ipv4Net, address
     let (bridge, cable) = (format!("fl-{letter}"), format!("fl-{letter}-{}", address.addr().octets()[3]));
     host.ensure_bridge(&bridge, "flotilla/test", gateway, 1500).unwrap();
     let node = Node::start();
-    let veth = Veth {
-        host_name: &cable,
-        alias: "flotilla/test/node",
-        bridge: &bridge,
-        peer_name: "eth0",
-        process: node.process(),
-    };
-    host.ensure_veth_into(&veth).unwrap();
+    let veth = Veth { name: &cable, alias: "flotilla/test/node", bridge: &bridge, loose_end: "fl-loose" };
+    host.ensure_veth(&veth).unwrap();
+    host.move_link("fl-loose", node.process(), "eth0").unwrap();
     Net::of_process(node.process()).unwrap().configure("eth0", address, gateway.addr()).unwrap();
     node
 }
@@ -37,6 +32,7 @@ pub(crate) fn rules(name_server: Option<Ipv4Addr>) -> HostRules {
     HostRules {
         table: "flotilla-a".to_owned(),
         bridge: "fl-a".to_owned(),
+        gateway: GATEWAY,
         subnet: net("10.89.0.0/24"),
         pod_subnet: net("10.244.0.0/16"),
         service_subnet: net("10.96.0.0/12"),

@@ -7,11 +7,12 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use flotilla_linux::host::Command;
+use flotilla_linux::net;
 use flotilla_linux::nft::Nft;
 use flotilla_linux::process::Process;
 use flotilla_linux::sysctl;
 use rustix::process::{Pid, geteuid};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Runs a test in a new network namespace that is gone with it; without root only says so.
 pub(crate) fn in_new_namespace(test: impl FnOnce() + Send + 'static) {
@@ -50,6 +51,11 @@ impl Node {
         self.inside(|| sysctl::set(setting, value).map(drop)).unwrap();
     }
 
+    /// Runs `ip` in its namespace.
+    pub(crate) fn ip(&self, arguments: &str) {
+        self.inside(|| ip(arguments));
+    }
+
     /// A socket in its namespace that waits for an answer for a while, but not for ever.
     pub(crate) fn socket(&self, address: &str) -> UdpSocket {
         self.inside(|| socket(address))
@@ -76,11 +82,16 @@ impl Drop for Node {
     }
 }
 
+/// Runs `ip` in the namespace of this thread.
+pub(crate) fn ip(arguments: &str) {
+    Command::new("ip").args(arguments.split(' ')).run().unwrap();
+}
+
 /// A socket in the namespace of this thread.
 pub(crate) fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap();
-    // More than a lost first packet takes: the kernel asks for its neighbour again after a second.
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    // More than a lost first packet takes, also on a busy host: the kernel asks for its neighbour again after a second.
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     socket
 }
 
@@ -103,11 +114,9 @@ pub(crate) fn namespace() -> String {
     read_link("/proc/thread-self/ns/net").unwrap().to_string_lossy().into_owned()
 }
 
-#[expect(unsafe_code, reason = "unshare")]
 fn leave_network() {
     let before = namespace();
-    // SAFETY: no file descriptor tables are unshared, which is the only thing that can go wrong.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+    net::leave().unwrap();
     assert_ne!(namespace(), before, "the tests must not touch the network they were started in");
 }
 

@@ -23,8 +23,8 @@ fn host_between() -> (Net, Node, Node) {
     (host, node, world)
 }
 
-/// What is heard first when somebody says something and the host does so afterwards: packets that are sent on one processor
-/// do not overtake each other.
+/// What is heard first when somebody says something and the host does so afterwards. Packets that are sent on one processor
+/// seldom overtake each other.
 fn first_heard(listener: &UdpSocket, somebody: &UdpSocket, address: &str) -> Ipv4Addr {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
@@ -43,8 +43,12 @@ fn neighbours_of_the_host_reach_a_node_by_the_ports_that_lead_to_it_and_in_no_ot
         let (_host, node, world) = host_between();
         let listener = node.socket("0.0.0.0:30000");
         let (stranger, direct) = (world.socket("0.0.0.0:0"), "10.89.0.2:30000");
-        assert_eq!(first_heard(&listener, &stranger, direct), Ipv4Addr::new(192, 0, 2, 2));
-        assert_eq!(sender(&listener).ip(), GATEWAY);
+        // One after the other: the packet of the second could overtake that of the first, which has a longer way.
+        for (somebody, address) in [(&stranger, Ipv4Addr::new(192, 0, 2, 2)), (&socket("0.0.0.0:0"), GATEWAY)]
+        {
+            somebody.send_to(b"hello", direct).unwrap();
+            assert_eq!(sender(&listener).ip(), address);
+        }
 
         nft.apply(&host_table(&rules(None))).unwrap();
         let stranger = world.socket("0.0.0.0:0");

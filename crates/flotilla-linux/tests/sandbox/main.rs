@@ -15,6 +15,7 @@ mod cases;
 mod groups;
 mod machines;
 mod support;
+mod users;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -29,7 +30,10 @@ fn main() -> ExitCode {
     if let Some(code) = support::run_if_helper(&args).or_else(|| machines::run_if_init(&args)) {
         return code;
     }
-    let cases = cases::ALL.iter().chain(groups::ALL).chain(machines::ALL);
+    if is_root() {
+        machines::remove_left_over();
+    }
+    let cases = cases::ALL.iter().chain(groups::ALL).chain(machines::ALL).chain(users::ALL);
     let cases = cases.map(|(name, case)| -> harness::Case { (name, Box::new(case)) }).collect();
     harness::run(&args, (!is_root()).then_some("root"), cases)
 }

@@ -22,7 +22,7 @@ pub(crate) const HELPER_PROGRAM: &str = "helper-program";
 /// The variable that all processes of a fixture inherit its marker in.
 pub(crate) const MARKER: &str = "FLOTILLA_TEST_MARKER";
 
-/// A sandbox to be, whose traces on the host can be told from all others.
+/// A sandbox that is yet to start. Its traces on the host differ from those of all others.
 pub(crate) struct Fixture {
     pub(crate) spec: Spec,
     /// Is in the command line or the environment of every process of it.
@@ -74,15 +74,11 @@ impl Fixture {
 
     /// Process numbers of everything that has its marker.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let ours = i32::try_from(std::process::id()).unwrap();
-        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            entry.ok()?.file_name().to_str()?.parse::<i32>().ok().filter(|pid| *pid != ours)
-        });
         let shows_it = |pid: i32| {
             let shown = ["cmdline", "environ"].map(|file| words_of(pid, file));
             shown.iter().any(|words| words.contains(&self.marker))
         };
-        pids.filter(|pid| shows_it(*pid)).collect()
+        processes().filter(|pid| shows_it(*pid)).collect()
     }
 
     /// Fails unless the host shows nothing of it, a moment from now at the latest.
@@ -112,6 +108,15 @@ pub(crate) fn freeze(group: &Path) {
             fs::write(group.join(file), frozen).unwrap();
         }
     }
+}
+
+/// Numbers of all processes but this one.
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
+    let ours = i32::try_from(std::process::id()).unwrap();
+    let numbers = fs::read_dir("/proc").unwrap();
+    numbers.filter_map(move |entry| {
+        entry.ok()?.file_name().to_str()?.parse::<i32>().ok().filter(|pid| *pid != ours)
+    })
 }
 
 /// The words of `/proc/PID/cmdline` or the like; none if the process is gone.
@@ -144,11 +149,11 @@ pub(crate) fn say(line: &str) {
     drop(writeln!(stdout, "{line}").and_then(|()| stdout.flush()));
 }
 
-/// Waits for something that nobody tells about, and fails if it does not come.
+/// Polls for a condition, and fails if it does not become true.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        assert!(start.elapsed() < Duration::from_mins(2), "not in time: {what}");
         pause();
     }
 }

@@ -11,7 +11,7 @@ use flotilla_linux::nft::Refusals;
 use flotilla_linux::process::host_size;
 use flotilla_linux::resolver::{ResolverError, Upstream};
 use flotilla_linux::sysctl;
-use flotilla_linux::trial::{Trial, TrialError, try_folder};
+use flotilla_linux::trial::{TrialError, try_folder};
 use rustix::fs::{FsWord, statfs};
 use rustix::process::{Resource, geteuid, getrlimit};
 use rustix::system::uname;
@@ -42,9 +42,11 @@ pub(super) struct Facts {
     pub(super) cgroups: Cgroups,
     /// The kernel has the overlay file system, or a module with it that comes when it is used.
     pub(super) overlay: bool,
+    /// The same for EROFS, and devices to mount it from.
+    pub(super) erofs: bool,
     pub(super) home_on_overlay: bool,
     /// What came of trying there what machines need; none where only root can try.
-    pub(super) home_trial: Option<Result<Trial, TrialError>>,
+    pub(super) home_trial: Option<Result<(), TrialError>>,
     pub(super) inotify_instances: Setting,
     pub(super) forwarding: Setting,
     /// How many files a process may open at most; none: as many as it likes.
@@ -94,6 +96,8 @@ impl Facts {
             cgroups: Cgroups::of_host(),
             overlay: lists_filesystem(&text("/proc/filesystems"), "overlay")
                 || has_module(&release, "overlay"),
+            erofs: (lists_filesystem(&text("/proc/filesystems"), "erofs") || has_module(&release, "erofs"))
+                && Path::new("/dev/loop-control").exists(),
             home_on_overlay: file_system(home) == Some(OVERLAY_MAGIC),
             home_trial: root.then(|| try_home(home)),
             inotify_instances: Setting::read("fs/inotify/max_user_instances"),
@@ -182,7 +186,7 @@ fn file_system(directory: &Path) -> Option<FsWord> {
 }
 
 /// Tries the directory, or the nearest one above it that exists.
-fn try_home(home: &Path) -> Result<Trial, TrialError> {
+fn try_home(home: &Path) -> Result<(), TrialError> {
     let folder = disk::nearest_existing(home).map_err(|source| TrialError::Write { source })?;
     try_folder(folder)
 }

@@ -2,7 +2,7 @@
 
 use flotilla_core::Finding;
 use flotilla_core::explain::run_as_root;
-use flotilla_linux::trial::{Trial, TrialError};
+use flotilla_linux::trial::TrialError;
 use rustix::thread::CapabilitySet;
 
 use super::Check;
@@ -33,7 +33,7 @@ pub(super) fn permission(facts: &Facts) -> Finding {
         NEEDED_CAPABILITIES.iter().filter(|(capability, _)| !facts.capabilities.contains(*capability));
     let lacks: Vec<_> = lacks.map(|(_, name)| *name).collect();
     if !facts.root {
-        return CHECK.fatal("permission: you are not root", run_as_root("flotilla …"));
+        return CHECK.fatal("permission: you are not root", run_as_root());
     }
     if lacks.is_empty() {
         return CHECK.good("permission: you are root");
@@ -118,6 +118,18 @@ pub(super) fn overlay(facts: &Facts) -> Finding {
     }
 }
 
+pub(super) fn images(facts: &Facts) -> Finding {
+    const CHECK: Check = Check::new("HOST_NO_EROFS", 36);
+    if facts.erofs {
+        CHECK.good("images: shared by an EROFS file system")
+    } else {
+        CHECK.warning(
+            "images: no EROFS in the kernel or no loop devices: an overlay shares them, which pods with `hostUsers: false` cannot use",
+            "use a distribution's kernel, and make sure that its modules are in /lib/modules",
+        )
+    }
+}
+
 pub(super) fn state_folder_is_writable(facts: &Facts) -> Finding {
     const CHECK: Check = Check::new("HOST_READ_ONLY_HOME", 37);
     let home = facts.home.display();
@@ -153,10 +165,6 @@ pub(super) fn state_folder(facts: &Facts) -> Finding {
         Some(Err(TrialError::Untried { source })) => CHECK.warning(
             format!("state directory: cannot check whether {home} can be the upper layer of an overlay: {source}"),
             "if nodes do not start, set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs",
-        ),
-        Some(Ok(Trial { hard_links: false })) => CHECK.warning(
-            format!("state directory: {home} is on a file system without hard links, so every node copies all images"),
-            "set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs",
         ),
         _ => CHECK.good(format!("state directory: {home}")),
     }

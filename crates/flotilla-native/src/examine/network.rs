@@ -33,7 +33,7 @@ pub(super) fn packet_filter(facts: &Facts) -> Finding {
             "packet filter: the kernel has no nf_tables",
             "use a distribution's kernel, and make sure that its modules are in /lib/modules",
         ),
-        None => CHECK.warning("packet filter: cannot check for nf_tables", run_as_root("flotilla doctor")),
+        None => CHECK.warning("packet filter: cannot check for nf_tables", run_as_root()),
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn legacy_iptables(facts: &Facts) -> Finding {
             "legacy iptables: has rules; if they drop forwarded packets, nodes have no access to other networks",
             "check `iptables-legacy -S FORWARD`, and accept packets with `iptables-legacy -P FORWARD ACCEPT`",
         ),
-        None => CHECK.warning("legacy iptables: only root can see its rules", run_as_root("flotilla doctor")),
+        None => CHECK.warning("legacy iptables: only root can see its rules", run_as_root()),
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn firewalld(facts: &Facts) -> Finding {
             "firewalld: owns its table, so `start` cannot add rules for clusters",
             format!("trust the cluster's ranges: `{}`", trust(facts)),
         ),
-        (None, _) => CHECK.warning("firewalld: only root can see its rules", run_as_root("flotilla doctor")),
+        (None, _) => CHECK.warning("firewalld: only root can see its rules", run_as_root()),
     }
 }
 
@@ -74,15 +74,14 @@ pub(super) fn firewall(facts: &Facts) -> Finding {
         return if facts.root {
             CHECK.good("firewall: not checked without nft; `start` checks with the bundle's")
         } else {
-            CHECK.warning("firewall: only root can see its rules", run_as_root("flotilla doctor"))
+            CHECK.warning("firewall: only root can see its rules", run_as_root())
         };
     };
     let placed = |chain: &Chain| format!("{} {} {}", chain.family, chain.table, chain.name);
     match refusals.input.first() {
         Some(chain) => CHECK.warning(
             format!(
-                "firewall: {} refuses packets for this host, so nodes and pods reach no program of it but its name \
-                 server",
+                "firewall: {} blocks packets to this host: nodes and pods reach only its name server",
                 placed(chain)
             ),
             format!(

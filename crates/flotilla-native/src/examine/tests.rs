@@ -7,7 +7,7 @@ use std::io;
 use flotilla_linux::net::{NetError, UsedRange};
 use flotilla_linux::nft::{Chain, Refusals};
 use flotilla_linux::resolver::{NoServer, Upstream};
-use flotilla_linux::trial::{Trial, TrialError};
+use flotilla_linux::trial::TrialError;
 use rustix::thread::CapabilitySet;
 
 use super::facts::{Cgroups, NAMESPACES, Setting};
@@ -25,8 +25,9 @@ fn well() -> Facts {
         namespaces: NAMESPACES.to_vec(),
         cgroups: Cgroups::V2(words("cpuset cpu io memory pids")),
         overlay: true,
+        erofs: true,
         home_on_overlay: false,
-        home_trial: Some(Ok(Trial { hard_links: true })),
+        home_trial: Some(Ok(())),
         inotify_instances: Setting { value: 8192, writable: true },
         forwarding: Setting { value: 1, writable: true },
         open_files: Some(1_048_576),
@@ -93,6 +94,7 @@ fn a_host_that_is_well_is_told_so_check_by_check() {
     namespaces: mnt, pid, net, uts, ipc, cgroup
     cgroups: v2, with cpu, cpuset, memory, pids
     overlay: supported by the kernel
+    images: shared by an EROFS file system
     writing: /root/.flotilla is writable
     state directory: /root/.flotilla
     inotify: 8192 instances per user
@@ -126,7 +128,7 @@ fn only_root_will_do() {
     insta::assert_snapshot!(said(|host| host.root = false), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
     insta::assert_snapshot!(said(|host| host.capabilities -= CapabilitySet::NET_ADMIN), @r"
     Fatal HOST_PERMISSION 37
@@ -168,6 +170,11 @@ fn what_a_kernel_was_made_without_is_named() {
     insta::assert_snapshot!(said(|host| host.overlay = false), @r"
     Fatal HOST_NO_OVERLAY 36
     overlay: not supported by the kernel
+    -> use a distribution's kernel, and make sure that its modules are in /lib/modules
+    ");
+    insta::assert_snapshot!(said(|host| host.erofs = false), @"
+    Warning HOST_NO_EROFS 36
+    images: no EROFS in the kernel or no loop devices: an overlay shares them, which pods with `hostUsers: false` cannot use
     -> use a distribution's kernel, and make sure that its modules are in /lib/modules
     ");
     insta::assert_snapshot!(said(|host| host.nf_tables = Some(false)), @r"
@@ -235,11 +242,6 @@ fn what_the_state_folder_cannot_do_is_told_by_trying() {
     Warning HOST_OVERLAY_HOME 36
     state directory: cannot check whether /root/.flotilla can be the upper layer of an overlay: permission denied
     -> if nodes do not start, set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs
-    ");
-    insta::assert_snapshot!(tried(Ok(Trial { hard_links: false })), @r"
-    Warning HOST_OVERLAY_HOME 36
-    state directory: /root/.flotilla is on a file system without hard links, so every node copies all images
-    -> set FLOTILLA_HOME to a directory on a local disk with ext4, xfs or btrfs
     ");
 }
 
@@ -373,7 +375,7 @@ fn chains_that_refuse_are_opened_for_clusters_but_not_for_all_of_the_host() {
     ");
     insta::assert_snapshot!(refusing(vec![forward], vec![input]), @r#"
     Warning IF_FIREWALL 71
-    firewall: ip filter INPUT refuses packets for this host, so nodes and pods reach no program of it but its name server
+    firewall: ip filter INPUT blocks packets to this host: nodes and pods reach only its name server
     -> to allow it, run `nft insert rule ip filter INPUT iifname "flo*" accept` until it is loaded again, for good `ufw allow in on flo+` or what your firewall has for it
     "#);
     insta::assert_snapshot!(said(|host| host.refusals = None), @r"
@@ -391,21 +393,21 @@ fn what_only_root_can_see_is_not_called_good() {
     insta::assert_snapshot!(said(hidden), @r"
     Fatal HOST_PERMISSION 37
     permission: you are not root
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Good HOST_READ_ONLY_HOME 37
     writing: root will try /root/.flotilla
     Warning HOST_NO_NFTABLES 36
     packet filter: cannot check for nf_tables
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Warning IF_LEGACY_IPTABLES 71
     legacy iptables: only root can see its rules
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Warning IF_FIREWALLD 71
     firewalld: only root can see its rules
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     Warning IF_FIREWALL 71
     firewall: only root can see its rules
-    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla doctor`
+    -> run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
     ");
 }
 

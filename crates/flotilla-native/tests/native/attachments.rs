@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::Cluster;
-use flotilla_core::{Cmd, DriverError, Machine};
+use flotilla_core::{Cmd, DriverError, Machine, NetworkState};
 use flotilla_testkit::contract::{Case, Subject};
 
 pub(crate) const CASES: &[(&str, Case)] = &[
-    ("a_folder_of_the_host_is_seen_and_written_to", |subject, cluster| Box::pin(folders(subject, cluster))),
+    ("a_directory_of_the_host_is_seen_and_written_to", |subject, cluster| {
+        Box::pin(folders(subject, cluster))
+    }),
     ("what_is_read_only_is_so_with_all_that_is_mounted_below", |subject, cluster| {
         Box::pin(read_only(subject, cluster))
     }),
@@ -24,8 +26,10 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("a_port_of_the_host_leads_to_a_machine_that_is_on", |subject, cluster| Box::pin(port(subject, cluster))),
 ];
 
-/// The address and the port that the cases forward: of the loopback range, but one that nobody uses.
-const PORT: &str = "127.9.9.9:8088";
+/// A port that nobody has, of an address in the loopback range.
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.9.9.9:0").unwrap().local_addr().unwrap()
+}
 
 fn with_mounts(cluster: &Cluster, mounts: &[String]) -> Cluster {
     let mut cluster = cluster.clone();
@@ -75,10 +79,10 @@ async fn changed_mounts(subject: Subject<'_>, cluster: &Cluster) {
     let list = "ls /srv/one /srv/two 2>/dev/null; true";
     let machine = ensure(subject, cluster).await;
     assert_eq!(sh(&*machine, list).await, "");
-    subject.driver().stop(cluster.name(), machine.name()).await.unwrap();
+    subject.stop_node(cluster, machine.name()).await;
     let machine = ensure(subject, &with_mounts(cluster, &mounts)).await;
     assert_eq!(sh(&*machine, list).await, "/srv/one:\nfile");
-    // That a directory has gone since troubles nobody; one that is wanted again has to be there.
+    // A directory that was removed since does not matter; one that is mounted again must exist.
     drop(host);
     assert_eq!(subject.check(&with_mounts(cluster, &mounts)).await, []);
     let more = [mounts[0].clone(), "/none:/srv/two".to_owned()];
@@ -87,38 +91,49 @@ async fn changed_mounts(subject: Subject<'_>, cluster: &Cluster) {
 }
 
 async fn missing(subject: Subject<'_>, cluster: &Cluster) {
-    let cluster = with_mounts(cluster, &["/no/such/folder:/srv".to_owned(), "/none:/srv/two".to_owned()]);
+    let cluster = with_mounts(cluster, &["/no/such/directory:/srv".to_owned(), "/none:/srv/two".to_owned()]);
     let findings = subject.check(&cluster).await;
     let codes: Vec<_> = findings.iter().map(|refusal| refusal.finding.code).collect();
     assert_eq!(codes, ["HOST_NO_MOUNT", "HOST_NO_MOUNT"]);
     subject.make_network(&cluster).await;
     let ensured = subject.ensure(&cluster, &cluster.spec.primary().name).await;
-    let Err(DriverError::Failed { what, code, .. }) = ensured else { panic!("it has a folder that is not") };
-    assert_eq!((what.as_str(), code.name), ("cannot mount /no/such/folder into node te-contract", codes[0]));
+    let Err(DriverError::Failed { what, code, .. }) = ensured else { panic!("its directory does not exist") };
+    assert_eq!(
+        (what.as_str(), code.name),
+        ("cannot mount /no/such/directory into node te-contract", codes[0])
+    );
     assert!(subject.found(&cluster).await.is_empty());
 }
 
 async fn port(subject: Subject<'_>, cluster: &Cluster) {
-    let mut cluster = cluster.clone();
-    cluster.spec.nodes[0].ports = vec![format!("{PORT}:4000").parse().unwrap()];
+    let (mut cluster, free) = (cluster.clone(), free_port());
+    cluster.spec.nodes[0].ports = vec![format!("{free}:4000").parse().unwrap()];
     assert_eq!(subject.check(&cluster).await, []);
     let machine = ensure(subject, &cluster).await;
     let listening = machine.guest().run(Cmd::new(["nc", "-l", "-p", "4000", "-e", "echo", "hello"]));
-    let (served, heard) = tokio::join!(listening, heard());
+    let (served, heard) = tokio::join!(listening, heard(free));
     served.unwrap();
     assert_eq!(heard, "hello\n");
-    subject.driver().stop(cluster.name(), machine.name()).await.unwrap();
-    let refused = TcpStream::connect(PORT).unwrap_err();
-    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "nobody waits for a machine that is off");
-    assert!(!subject.has_network(&cluster).await, "the port comes back with the machine");
+    subject.stop_node(&cluster, machine.name()).await;
+    let refused = TcpStream::connect(free).unwrap_err();
+    assert_eq!(
+        refused.kind(),
+        io::ErrorKind::ConnectionRefused,
+        "no program listens in a machine that is off"
+    );
+    assert_eq!(
+        subject.network_state(&cluster).await,
+        NetworkState::Outdated,
+        "the port comes back with the machine"
+    );
 }
 
 /// What is said to who connects to the port, as soon as somebody listens there.
-async fn heard() -> String {
+async fn heard(port: SocketAddr) -> String {
     loop {
-        let said = tokio::task::spawn_blocking(|| {
+        let said = tokio::task::spawn_blocking(move || {
             let mut text = String::new();
-            TcpStream::connect(PORT)?.read_to_string(&mut text)?;
+            TcpStream::connect(port)?.read_to_string(&mut text)?;
             io::Result::Ok(text)
         });
         match said.await.unwrap() {

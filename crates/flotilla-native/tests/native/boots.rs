@@ -21,6 +21,6 @@ async fn identifiers(subject: Subject<'_>, cluster: &Cluster) {
         assert_eq!(boot, read().await, "it stays the same while the machine is on");
         assert!(!seen.contains(&boot), "{boot} was seen before: {seen:?}");
         seen.push(boot);
-        subject.driver().stop(cluster.name(), node).await.unwrap();
+        subject.stop_node(cluster, node).await;
     }
 }

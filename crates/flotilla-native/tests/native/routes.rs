@@ -21,7 +21,6 @@ async fn known(cluster: &Cluster) -> Vec<Ipv4Net> {
 
 async fn forgotten(subject: Subject<'_>, cluster: &Cluster) {
     let mut cluster = cluster.clone();
-    cluster.spec.network.node_pod_prefix = 26;
     let one = cluster.clone();
     cluster.spec.nodes.push(NodeSpec::plain("te-other".parse().unwrap(), Role::Worker));
     cluster.allocate().unwrap();
@@ -31,7 +30,7 @@ async fn forgotten(subject: Subject<'_>, cluster: &Cluster) {
         subject.ensure(&cluster, &node.name).await.unwrap();
     }
     assert_eq!(known(&cluster).await, ranges);
-    subject.driver().remove(cluster.name(), &cluster.spec.nodes[1].name).await.unwrap();
+    subject.remove_node(&cluster, &cluster.spec.nodes[1].name).await;
     subject.configure(&one).await;
     assert_eq!(known(&cluster).await, ranges[..1]);
 }

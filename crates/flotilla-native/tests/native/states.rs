@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use flotilla_core::Cluster;
 use flotilla_core::{Changed, Cmd, GuestError, MachineState, Power};
@@ -21,6 +22,12 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     }),
     ("a_machine_whose_groups_are_out_of_sight_is_found", |subject, cluster| {
         Box::pin(a_machine_whose_groups_are_out_of_sight_is_found(subject, cluster))
+    }),
+    ("a_machine_of_the_last_release_is_found_stopped_and_removed", |subject, cluster| {
+        Box::pin(a_machine_of_the_last_release_is_found_stopped_and_removed(subject, cluster))
+    }),
+    ("a_machine_s_limits_and_directories_in_memory_have_sizes", |subject, cluster| {
+        Box::pin(sizes(subject, cluster))
     }),
     ("a_machine_has_nothing_of_our_umask_and_files", |subject, cluster| {
         Box::pin(a_machine_has_nothing_of_our_umask_and_files(subject, cluster))
@@ -45,11 +52,11 @@ async fn what_is_frozen_in_a_machine_does_not_keep_it_up(subject: Subject<'_>, c
         let machine = subject.ensure(cluster, node).await.unwrap();
         machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
         assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
-        assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+        assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
     }
     let machine = subject.ensure(cluster, node).await.unwrap();
     machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
-    subject.driver().remove(cluster.name(), node).await.unwrap();
+    subject.remove_node(cluster, node).await;
     assert!(subject.found(cluster).await.is_empty());
 }
 
@@ -67,10 +74,10 @@ async fn a_frozen_machine_is_told_thawed_and_stopped(subject: Subject<'_>, clust
     assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
     freeze(&init(cluster));
-    assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
     subject.ensure(cluster, node).await.unwrap();
     freeze(&init(cluster));
-    subject.driver().remove(cluster.name(), node).await.unwrap();
+    subject.remove_node(cluster, node).await;
 }
 
 async fn a_machine_whose_groups_are_out_of_sight_is_found(subject: Subject<'_>, cluster: &Cluster) {
@@ -83,13 +90,52 @@ async fn a_machine_whose_groups_are_out_of_sight_is_found(subject: Subject<'_>, 
     let machine = subject.ensure(cluster, node).await.unwrap();
     assert_eq!(init(cluster).pid(), before.pid(), "no second machine is on its disk");
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
-    assert_eq!(subject.driver().stop(cluster.name(), node).await.unwrap(), Changed::Yes);
+    assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
     assert!(before.has_ended());
     subject.ensure(cluster, node).await.unwrap();
     leave_groups(&init(cluster));
     let last = init(cluster);
-    subject.driver().remove(cluster.name(), node).await.unwrap();
-    assert!(last.has_ended(), "nobody writes to what was removed");
+    subject.remove_node(cluster, node).await;
+    assert!(last.has_ended(), "no process writes to what was removed");
+}
+
+async fn a_machine_of_the_last_release_is_found_stopped_and_removed(subject: Subject<'_>, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    subject.make_network(cluster).await;
+    for remove in [false, true] {
+        let machine = subject.ensure(cluster, node).await.unwrap();
+        let init = init(cluster);
+        move_to_outer_groups(&init);
+        assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
+        machine.guest().run(Cmd::new(["true"])).await.unwrap();
+        freeze(&init);
+        assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: false });
+        if remove {
+            subject.remove_node(cluster, node).await;
+        } else {
+            assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
+        }
+        assert!(init.has_ended());
+    }
+    assert!(subject.found(cluster).await.is_empty());
+}
+
+async fn sizes(subject: Subject<'_>, cluster: &Cluster) {
+    let node = &cluster.spec.nodes[0].name;
+    subject.make_network(cluster).await;
+    let machine = subject.ensure(cluster, node).await.unwrap();
+    let shown =
+        machine.guest().run(Cmd::sh("stat -f -c '%n %b %S' /tmp /run /dev/shm /dev")).await.unwrap().text();
+    for line in shown.lines() {
+        let [directory, blocks, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let bytes = blocks.parse::<u64>().unwrap() * size.parse::<u64>().unwrap();
+        let most = if directory == "/tmp" { 4 << 30 } else { 1 << 30 };
+        assert!((1 << 20..=most).contains(&bytes), "{line}");
+    }
+    let mut outer =
+        groups(&init(cluster)).into_iter().filter_map(|group| group.parent().map(ToOwned::to_owned));
+    let limit = outer.find_map(|group| fs::read_to_string(group.join("pids.max")).ok()).unwrap();
+    assert!(limit.trim().parse::<u64>().is_ok_and(|limit| limit <= 32_768), "{limit}");
 }
 
 async fn a_machine_has_nothing_of_our_umask_and_files(subject: Subject<'_>, cluster: &Cluster) {
@@ -163,12 +209,42 @@ fn groups(process: &Process) -> Vec<std::path::PathBuf> {
 /// Freezes the machine, all of it.
 fn freeze(init: &Process) {
     for group in groups(init) {
-        // In v2 PID 1 is in a leaf of it.
+        // PID 1 is in a group of the machine's own, and in v2 in a leaf of that.
         let group = if group.ends_with("init") { group.parent().unwrap().to_owned() } else { group };
+        let group = if group.ends_with("in") { group.parent().unwrap().to_owned() } else { group };
         for (file, frozen) in [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")] {
             if group.join(file).exists() {
                 fs::write(group.join(file), frozen).unwrap();
             }
+        }
+    }
+}
+
+/// Moves all processes of a machine to where the last release had them: no group of its own was in the machine's.
+fn move_to_outer_groups(init: &Process) {
+    for group in groups(init) {
+        let is_v2 = group.ends_with("in/init");
+        let inner = if is_v2 { group.parent().unwrap() } else { &group };
+        let outer = inner.parent().unwrap();
+        let target = if is_v2 { outer.join("init") } else { outer.to_owned() };
+        let _ = fs::create_dir(&target);
+        move_all(&group, &target);
+        let _ = fs::remove_dir(&group);
+        let _ = fs::remove_dir(inner);
+        assert!(!inner.exists(), "{}", inner.display());
+    }
+}
+
+/// Moves all processes of one group to another.
+fn move_all(from: &Path, to: &Path) {
+    loop {
+        let processes = fs::read_to_string(from.join("cgroup.procs")).unwrap();
+        if processes.is_empty() {
+            return;
+        }
+        for process in processes.lines() {
+            // It may have ended.
+            let _ = fs::write(to.join("cgroup.procs"), process);
         }
     }
 }
@@ -178,15 +254,6 @@ fn leave_groups(init: &Process) {
     for group in groups(init) {
         let root =
             group.ancestors().find(|path| path.ends_with("flotilla")).and_then(|path| path.parent()).unwrap();
-        loop {
-            let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap();
-            if processes.is_empty() {
-                break;
-            }
-            for process in processes.lines() {
-                // It may have ended.
-                let _ = fs::write(root.join("cgroup.procs"), process);
-            }
-        }
+        move_all(&group, root);
     }
 }

@@ -12,6 +12,11 @@ use flotilla_node_api::NodeConfig;
 use super::ConfigureError;
 use crate::root::Root;
 
+/// The home directory of a node's login.
+const HOME: &str = "/root";
+/// The same in minikube's nodes: scripts know it by this name.
+const MINIKUBE_HOME: &str = "/home/docker";
+
 /// The files that have to be right while the node runs, and are not. One that cannot be read is not.
 pub(super) fn differing<'a>(root: &Root, config: &'a NodeConfig) -> Result<Vec<&'a str>, ConfigureError> {
     let files = below(root)?;
@@ -40,6 +45,12 @@ pub(super) fn write(root: &Root, path: &Path, text: &str) -> Result<(), Configur
 /// Removes a file, if it exists.
 pub(super) fn remove(root: &Root, path: &Path) -> Result<(), ConfigureError> {
     below(root)?.remove(path).map_err(failed("remove", path))
+}
+
+/// Makes minikube's home directory of logins another name of ours, unless a node has one of its own. A node with a full disk
+/// boots without it.
+pub(super) fn link_home(root: &Root) {
+    drop(below(root).map(|files| files.link_if_free(MINIKUBE_HOME.as_ref(), HOME)));
 }
 
 fn read_below(files: &Files, path: &Path) -> Option<Vec<u8>> {

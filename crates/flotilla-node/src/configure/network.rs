@@ -10,7 +10,7 @@ use ipnet::Ipv4Net;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     link: Option<String>,
-    /// The API's address, if it is always this node's and missing.
+    /// The virtual IP, if it is always this node's and missing.
     address: Option<Ipv4Net>,
     /// To nodes that exist.
     missing: Vec<(Ipv4Net, Ipv4Addr)>,
@@ -31,7 +31,8 @@ impl Differences {
 pub(super) fn differences(net: &Net, config: &NodeConfig) -> Result<Differences, NetError> {
     let link = &config.link;
     let mut differences = Differences::default();
-    if !net.is_configured(&link.name, link.address, link.gateway)? {
+    let has_mtu = net.find_link(&link.name)?.is_some_and(|found| found.mtu == link.mtu);
+    if !has_mtu || !net.is_configured(&link.name, link.address, link.gateway)? {
         differences.link = Some(link.name.clone());
     }
     if let VirtualIp::Assigned(address) = config.virtual_ip
@@ -53,6 +54,7 @@ pub(super) fn differences(net: &Net, config: &NodeConfig) -> Result<Differences,
 pub(super) fn apply(net: &Net, config: &NodeConfig, differences: &Differences) -> Result<(), NetError> {
     let link = &config.link;
     if differences.link.is_some() {
+        net.ensure_mtu(&link.name, link.mtu)?;
         net.configure(&link.name, link.address, link.gateway)?;
     }
     if let Some(address) = differences.address {

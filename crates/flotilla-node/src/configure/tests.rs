@@ -18,6 +18,7 @@ fn config() -> NodeConfig {
         hostname: "demo".to_owned(),
         link: Link {
             name: "eth0".to_owned(),
+            mtu: 1500,
             address: "10.213.0.2/24".parse().unwrap(),
             gateway: "10.213.0.1".parse().unwrap(),
         },
@@ -101,6 +102,18 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
     node.boot(&config());
     assert_eq!(node.read("elsewhere").unwrap(), "kept");
     assert_eq!(node.read("etc/hosts").unwrap(), "127.0.0.1 localhost\n");
+}
+
+#[test]
+fn the_login_of_minikube_has_the_same_home_unless_the_node_has_one() {
+    let node = Node::booted(&config());
+    let home = node.0.path().join("home/docker");
+    assert_eq!(fs::read_link(&home).unwrap(), Path::new("/root"));
+    fs::remove_file(&home).unwrap();
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("kept"), "kept").unwrap();
+    node.boot(&config());
+    assert_eq!(node.read("home/docker/kept").unwrap(), "kept");
 }
 
 #[test]

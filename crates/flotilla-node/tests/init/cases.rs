@@ -5,9 +5,12 @@ use std::fs;
 use flotilla_node_api::{FAILURE, Link, NodeConfig, NodeStatus, PROTOCOL, State, Unit, VirtualIp};
 use rustix::process::{Signal, kill_process};
 
-use crate::node::{Node, wait_until};
+use crate::node::{Node, SHORT, wait_until};
 
 const KEEPALIVED_CONF: &str = "etc/flotilla/keepalived.conf";
+
+/// What the journal says when pods get SIGTERM.
+const PODS_ARE_TOLD: &str = " processes of pods";
 
 pub(crate) type Case = (&'static str, fn());
 
@@ -33,9 +36,10 @@ pub(crate) const ALL: &[Case] = cases![
     pods_are_told_before_containerd_and_shims_are_spared,
     a_stubborn_pod_is_killed_after_its_grace,
     a_stubborn_kubelet_does_not_keep_the_node_up,
-    the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for,
+    the_address_is_given_up_before_pods_are_told,
+    the_end_of_keepalived_is_not_waited_for,
     what_is_frozen_is_thawed_before_it_is_told_to_end,
-    logs_are_bounded,
+    logs_have_a_maximum_size,
     the_journal_tells_what_happened,
     packet_filter_rules_are_loaded_first,
     bad_packet_filter_rules_are_an_error,
@@ -43,6 +47,12 @@ pub(crate) const ALL: &[Case] = cases![
     the_node_says_how_it_is,
     a_configuration_of_another_protocol_is_refused,
 ];
+
+/// Whether a journal says all that, in this order.
+fn in_order(journal: &str, said: &[&str]) -> bool {
+    let places: Vec<_> = said.iter().map(|words| journal.find(words)).collect();
+    places.is_sorted() && places.iter().all(Option::is_some)
+}
 
 fn a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd() {
     let node = Node::new().with_kubelet_files().start();
@@ -151,16 +161,16 @@ fn a_stopped_kubelet_ignores_its_files() {
 }
 
 fn a_service_that_does_not_listen_is_killed_when_stopped() {
-    let node = Node::new().with_kubelet_files();
+    let mut node = Node::new().with_kubelet_files();
+    node.config.graces.stop = SHORT;
     node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
     let node = node.start();
     node.wait_for("kubelet up");
     assert_eq!(node.systemctl("stop kubelet").1, 0);
     assert_eq!(node.systemctl("is-active kubelet"), ("inactive".into(), 3));
     let journal = node.journal();
-    let [told, ended] =
-        ["kubelet: does not end, killing ", "kubelet: ended (signal 9)"].map(|said| journal.find(said));
-    assert!(told.is_some() && told < ended, "{journal}");
+    let said = ["kubelet: ending ", "kubelet: does not end, killing ", "kubelet: ended (signal 9)"];
+    assert!(in_order(&journal, &said), "{journal}");
 }
 
 fn keepalived_starts_when_its_configuration_appears_and_is_kept_running() {
@@ -207,7 +217,7 @@ fn orphans_are_reaped() {
     );
     let node = node.start();
     node.wait_for("kubelet up");
-    // A zombie that nobody reaps would stay one of them for ever.
+    // A zombie that is not reaped would stay one of them for ever.
     wait_until("PID 1, containerd, kubelet and its sleep are left", || node.processes().len() == 4);
 }
 
@@ -218,7 +228,7 @@ fn an_idle_node_goes_down_at_once_and_in_order() {
         node.wait_for_sleepers(1);
         node.signal(signal);
         assert!(node.wait().success());
-        assert!(!node.journal().contains("killing"), "everybody ended when told: {}", node.journal());
+        assert!(!node.journal().contains("killing"), "all ended on SIGTERM: {}", node.journal());
         assert_eq!(node.events()[node.events().len() - 2..], ["kubelet ends", "containerd ends"]);
     }
 }
@@ -244,7 +254,7 @@ fn pods_are_told_before_containerd_and_shims_are_spared() {
     node.wait_for("kubelet up");
     node.wait_for_sleepers(2);
     assert!(node.go_down().success());
-    assert!(!node.journal().contains("killing"), "everybody ended when told: {}", node.journal());
+    assert!(!node.journal().contains("killing"), "all ended on SIGTERM: {}", node.journal());
     let events = node.events();
     let from = events.iter().position(|event| event == "kubelet ends").unwrap();
     assert_eq!(events[from..], ["kubelet ends", "pod ends", "containerd ends"]);
@@ -252,7 +262,7 @@ fn pods_are_told_before_containerd_and_shims_are_spared() {
 
 fn a_stubborn_pod_is_killed_after_its_grace() {
     let mut node = Node::new();
-    node.config.pod_grace_ms = 500;
+    node.config.graces.pods = SHORT;
     let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
     node.script("pod", "trap '' TERM; echo pod up >> $ROOT/events; while :; do sleep 1; done");
     node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
@@ -264,17 +274,18 @@ fn a_stubborn_pod_is_killed_after_its_grace() {
 }
 
 fn a_stubborn_kubelet_does_not_keep_the_node_up() {
-    let node = Node::new().with_kubelet_files();
+    let mut node = Node::new().with_kubelet_files();
+    node.config.graces.service = SHORT;
     node.script("kubelet", "trap '' TERM; echo kubelet up >> $ROOT/events; while :; do sleep 1; done");
     let mut node = node.start();
     node.wait_for("kubelet up");
     assert!(node.go_down().success());
     let journal = node.journal();
-    let [ending, down] = ["ending ", "the node is down"].map(|said| journal.find(said));
-    assert!(ending.is_some() && ending < down, "its pods are told all the same: {journal}");
+    let said = ["kubelet: ending ", PODS_ARE_TOLD, "the node is down"];
+    assert!(in_order(&journal, &said), "its pods get SIGTERM all the same: {journal}");
 }
 
-fn the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for() {
+fn the_address_is_given_up_before_pods_are_told() {
     let node = Node::new().with_kubelet_files();
     node.write(KEEPALIVED_CONF, "");
     node.script(
@@ -283,24 +294,39 @@ fn the_address_is_given_up_before_pods_are_told_and_keepalived_is_not_waited_for
     );
     let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
     node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
-    // One process without end, so that nothing else is waited for.
-    node.script(
-        "keepalived",
-        "mkfifo $ROOT/fifo; trap 'echo address given up >> $ROOT/events' TERM
-        echo keepalived up >> $ROOT/events; while :; do read line <> $ROOT/fifo; done",
-    );
+    node.script("keepalived", GIVES_UP_ADDRESS);
     let mut node = node.start();
     for up in ["pod up", "kubelet up", "keepalived up"] {
         node.wait_for(up);
     }
-    node.wait_for_sleepers(2);
+    node.wait_for_sleepers(3);
     assert!(node.go_down().success());
-    let journal = node.journal();
-    let told = journal.find("ending ").unwrap();
-    let waited_for = journal.find("keepalived: ended").is_some_and(|ended| ended < told);
-    assert!(!waited_for, "{journal}");
     let place = |what: &str| node.events().iter().position(|event| event == what).unwrap();
     assert!(place("address given up") < place("pod ends"), "{:?}", node.events());
+}
+
+/// A keepalived that ends when it has given up the address.
+const GIVES_UP_ADDRESS: &str = "trap 'echo address given up >> $ROOT/events; exit' TERM
+sleep 60 & echo keepalived up >> $ROOT/events; wait";
+
+fn the_end_of_keepalived_is_not_waited_for() {
+    let mut node = Node::new();
+    node.config.graces.address = SHORT;
+    node.config.graces.system = SHORT;
+    node.write(KEEPALIVED_CONF, "");
+    node.script(
+        "keepalived",
+        "mkfifo $ROOT/fifo; trap '' TERM
+        echo keepalived up >> $ROOT/events; while :; do read line <> $ROOT/fifo; done",
+    );
+    let mut node = node.start();
+    node.wait_for("keepalived up");
+    assert!(node.go_down().success());
+    let journal = node.journal();
+    assert!(in_order(&journal, &["keepalived: ending ", PODS_ARE_TOLD, "the node is down"]), "{journal}");
+    let waited_for =
+        journal.find("keepalived: ended").is_some_and(|end| Some(end) < journal.find(PODS_ARE_TOLD));
+    assert!(!waited_for, "{journal}");
 }
 
 fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
@@ -311,7 +337,7 @@ fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
         node.write(&format!("sys/fs/cgroup/{file}"), frozen);
     }
     let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
-    // It says what it finds when it is told to end.
+    // It reports what it finds on SIGTERM.
     node.script(
         "pod",
         "trap 'cat $ROOT/sys/fs/cgroup/*/*/*/freezer.state $ROOT/sys/fs/cgroup/*/cgroup.freeze > $ROOT/seen; exit' TERM
@@ -325,7 +351,7 @@ fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
     assert_eq!(node.read("seen"), "THAWED0");
 }
 
-fn logs_are_bounded() {
+fn logs_have_a_maximum_size() {
     let mut node = Node::new().with_kubelet_files();
     node.config.log_bytes = 100_000;
     node.script("kubelet", "seq 1 300000; echo kubelet up >> $ROOT/events; echo the end >&2; sleep 60");
@@ -344,7 +370,7 @@ fn the_journal_tells_what_happened() {
     let mut node = Node::new().start();
     node.signal(Signal::USR1);
     let journal = "var/log/flotilla/init.log";
-    wait_until("the state is told", || {
+    wait_until("the state is reported", || {
         node.read(journal).contains("; kubelet: activating (waits for its files)")
     });
     wait_until("containerd answers", || node.read(journal).contains("containerd answers"));
@@ -352,8 +378,7 @@ fn the_journal_tells_what_happened() {
     let said = node.read(journal);
     let expected =
         ["the node starts", "containerd: started as ", "containerd answers", "goes down", "is down"];
-    let places: Vec<_> = expected.iter().map(|words| said.find(words)).collect();
-    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{said}");
+    assert!(in_order(&said, &expected), "{said}");
     assert_eq!(node.read("console"), said, "the console says the same");
 }
 
@@ -416,6 +441,7 @@ fn a_configuration_of_another_protocol_is_refused() {
         hostname: "demo".to_owned(),
         link: Link {
             name: "eth0".to_owned(),
+            mtu: 1500,
             address: "192.0.2.2/24".parse().unwrap(),
             gateway: "192.0.2.1".parse().unwrap(),
         },

@@ -1,12 +1,12 @@
 //! A node for a test: PID 1 in a new namespace, scripts for its programs, a temporary directory for its root.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use flotilla_node::Config;
+use flotilla_node::{Config, Graces};
+use flotilla_testkit::write_program;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -15,12 +15,19 @@ use crate::roles;
 /// Nothing in a case takes that long unless it never comes, also on a host that does much else.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A kubelet that says how it was started, and that it was told to end.
+/// Graces that no case waits for by accident, however busy the host is. A case that waits for one shortens it.
+const GRACES: Graces =
+    Graces { stop: 30_000, address: 30_000, service: 30_000, pods: 30_000, system: 30_000 };
+
+/// How long a case waits for whoever does not end.
+pub(crate) const SHORT: u64 = 200;
+
+/// A kubelet that reports how it was started, and that it got SIGTERM.
 const KUBELET: &str = "trap 'echo kubelet ends >> $ROOT/events; exit 0' TERM
 sleep 60 & echo \"kubelet up $*\" >> $ROOT/events
 wait";
 
-/// A keepalived that gives up the address as soon as it is told to end, and ends much later.
+/// A keepalived that gives up the address on SIGTERM, and ends much later.
 const KEEPALIVED: &str = "trap 'echo address given up >> $ROOT/events' TERM
 sleep 60 & echo \"keepalived up $*\" >> $ROOT/events
 wait; sleep 0.5; echo keepalived ends >> $ROOT/events";
@@ -52,6 +59,7 @@ impl Node {
             keepalived: at("bin/keepalived"),
             nft: at("bin/nft"),
             env,
+            graces: GRACES,
             ..Config::default()
         };
         let node = Self { config, dir };
@@ -64,9 +72,9 @@ impl Node {
 
     /// Puts a shell script where one of the node's programs is looked for.
     pub(crate) fn script(&self, name: &str, text: &str) {
-        let path = self.dir.path().join("bin").join(name);
-        self.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
-        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        let directory = self.dir.path().join("bin");
+        fs::create_dir_all(&directory).unwrap();
+        write_program(&directory.join(name), &format!("#!/bin/sh\n{text}\n"));
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
@@ -92,7 +100,7 @@ impl Node {
         let parent = command.stdout(console.try_clone().unwrap()).stderr(console).spawn().unwrap();
         let children = format!("/proc/{0}/task/{0}/children", parent.id());
         let mut init = None;
-        wait_until("PID 1 is there", || {
+        wait_until("PID 1 runs", || {
             let pids = fs::read_to_string(&children).unwrap_or_default();
             init = pids.trim().parse().ok().and_then(Pid::from_raw);
             init.is_some()
@@ -121,7 +129,7 @@ impl Running {
         fs::read_to_string(self.path(path)).unwrap_or_default()
     }
 
-    /// What the programs and PID 1 have told, in order.
+    /// What the programs and PID 1 have reported, in order.
     pub(crate) fn events(&self) -> Vec<String> {
         self.read("events").lines().map(str::to_owned).collect()
     }
@@ -229,7 +237,7 @@ impl Process {
     }
 }
 
-/// Waits for something that nobody tells about, and fails if it does not come.
+/// Polls for a condition, and fails if it does not become true.
 #[expect(clippy::disallowed_methods, reason = "looks at the node from outside, which sends no events")]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -3,10 +3,11 @@
 
 use flotilla_core::{Cluster, Power, Subnet};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_engine::store::Ranges;
-use flotilla_spec::ClusterName;
 use flotilla_spec::error::{Requirement, SpecError};
 use flotilla_spec::network::RangeUse;
+use flotilla_spec::{ClusterName, ClusterSpec};
 
 use crate::{Context, OpError};
 
@@ -14,18 +15,18 @@ const CODE: (&str, u8) = ("IF_SUBNETS_TAKEN", 71);
 
 /// Refuses a cluster whose packets would go elsewhere. One that runs goes on, and so does one that is forced: then it
 /// is only a warning.
-pub(crate) async fn check(cx: &Context<'_>, cluster: &Cluster, force: bool) -> Result<(), OpError> {
-    let others = cx.fleet.subnets_in_use(cluster.name()).await.map_err(EngineError::from)?;
+pub(crate) async fn check(engine: &Engine<'_>, cluster: &Cluster, force: bool) -> Result<(), OpError> {
+    let others = engine.fleet.subnets_in_use(cluster.name()).await.map_err(EngineError::from)?;
     let collisions = collisions(cluster, &others);
     if collisions.is_empty() {
         return Ok(());
     }
-    let machines = cx.engine().machines(cluster.name()).await?;
+    let machines = engine.machines(cluster).await?;
     let runs = machines.values().any(|machine| machine.state().power == Power::On);
     let (fatal, harmless): (Vec<_>, Vec<_>) =
         collisions.into_iter().partition(|collision| collision.loses && !runs && !force);
     for collision in harmless {
-        cx.warn(format!("{} ({})", collision.text, collision.cure));
+        engine.warn(format!("{} ({})", collision.text, collision.cure));
     }
     let problems = fatal.into_iter().map(|Collision { key, text, cure, .. }| {
         let requirement = Requirement { node: None, key, item: None };
@@ -43,6 +44,19 @@ pub(crate) async fn in_use(cx: &Context<'_>, except: &ClusterName) -> Result<Ran
     unknown.retain(|name| !used.iter().any(|subnet| subnet.user == format!("the cluster {name}")));
     let used = used.into_iter().map(|subnet| (subnet.range, subnet.user));
     Ok(Ranges { taken: taken.into_iter().chain(used).collect(), unknown })
+}
+
+/// Gives the services of a new cluster a free range, where the default one would hide a network of this host. If none is free,
+/// the check of the ranges says by whom the default one is used.
+pub(crate) async fn choose_services(cx: &Context<'_>, spec: &mut ClusterSpec) -> Result<(), OpError> {
+    let used = in_use(cx, &spec.name).await?;
+    let others: Vec<_> = used.taken.into_iter().map(|(range, _)| range).collect();
+    let usual = spec.network.service_subnet;
+    if let Some(chosen) = spec.network.choose_service_subnet(&others).filter(|chosen| *chosen != usual) {
+        tracing::debug!("the service subnet is {chosen}: {usual} would hide a network of this host");
+        spec.network.service_subnet = chosen;
+    }
+    Ok(())
 }
 
 /// A range of the cluster's that overlaps one of others.

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
-use flotilla_engine::converge::ControlPlaneChange;
+use flotilla_engine::converge::{ControlPlaneChange, Engine};
 use flotilla_spec::{Change, NodeName, NodeSpec, Role, WantedPower};
 
 use super::{Plan, removed};
-use crate::{Context, OpError};
+use crate::OpError;
 
-/// Refuses what would cost the cluster its control plane: all that comes, goes and stops is counted together. `cluster`
-/// has the wanted nodes, and still those that go.
+/// Refuses what would cost the cluster its control plane: all that comes, goes and stops is counted together. With `force` only
+/// what would cost it its data. `cluster` has the wanted nodes, and still those that go.
 pub(super) async fn check(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     plan: &Plan,
     force: bool,
@@ -22,27 +22,27 @@ pub(super) async fn check(
     let any_runs = plan.wanted.control_planes().any(runs);
     let primary_runs = plan.wanted.control_planes().any(|node| runs(node) && node.name == *primary);
     // All that is certain about control planes that are off is that the primary one is a member of etcd.
-    if !force && any_runs && !primary_runs && !cx.engine().control_plane_is_on(cluster).await? {
+    if !force && any_runs && !primary_runs && !engine.control_plane_is_on(cluster).await? {
         return Err(EngineError::Stopped(cluster.name().clone()).into());
     }
     // They come first, also those that are dead and those that are about to go.
     let coming = cluster.spec.control_planes().filter(|node| any_runs && runs(node));
     let coming: Vec<_> = coming.map(|node| node.name.clone()).collect();
-    check_quorum(cx, cluster, plan, (&coming, force)).await
+    check_quorum(engine, cluster, plan, (&coming, force)).await
 }
 
 /// The same when those that were to come have: what is up by now is what can be relied on.
 pub(super) async fn check_again(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     plan: &Plan,
     force: bool,
 ) -> Result<(), OpError> {
-    check_quorum(cx, cluster, plan, (&[], force)).await
+    check_quorum(engine, cluster, plan, (&[], force)).await
 }
 
 async fn check_quorum(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     plan: &Plan,
     (coming, force): (&[NodeName], bool),
@@ -51,7 +51,7 @@ async fn check_quorum(
     let deleted: Vec<_> =
         plan.changes.iter().filter_map(removed).filter(|name| known(name)).cloned().collect();
     let stops = plan.changes.iter().filter_map(stopped).any(known);
-    if force || deleted.is_empty() && !stops {
+    if deleted.is_empty() && (force || !stops) {
         return Ok(());
     }
     // Where all stop together none has to be spared.
@@ -59,7 +59,10 @@ async fn check_quorum(
     let stopped = plan.wanted.control_planes().filter(|node| any_runs && !runs(node));
     let stopped: Vec<_> = stopped.map(|node| node.name.clone()).collect();
     let control_plane_change = ControlPlaneChange { coming, deleted: &deleted, stopped: &stopped };
-    Ok(cx.engine().can_turn_over(cluster, control_plane_change).await?)
+    if force {
+        return Ok(engine.keeps_data(cluster, control_plane_change).await?);
+    }
+    Ok(engine.can_turn_over(cluster, control_plane_change).await?)
 }
 
 /// When the API does not answer, though nothing is wrong: while a control plane restarts that cannot be spared.

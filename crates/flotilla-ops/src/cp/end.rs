@@ -4,14 +4,17 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 
 use super::Place;
 use super::host;
 use super::node_path::NodePath;
-use crate::{Context, OpError, lookup};
+use super::tree::Tree;
+use crate::{OpError, lookup};
 
 /// Linux's number for "No such file or directory", whose text people know.
 const NO_ENTRY: i32 = 2;
@@ -43,17 +46,19 @@ pub(super) struct Entry {
 
 pub(super) enum End {
     Host(PathBuf),
+    /// A path below a directory of the host that is copied to.
+    Below(Arc<Tree>, String),
     Node(NodePath),
 }
 
 impl End {
     /// A node must run for it.
-    pub(super) async fn open(cx: &Context<'_>, cluster: &Cluster, place: &Place) -> Result<Self, OpError> {
+    pub(super) async fn open(engine: &Engine<'_>, cluster: &Cluster, place: &Place) -> Result<Self, OpError> {
         match place {
             Place::Host(path) => Ok(Self::Host(PathBuf::from(path))),
             Place::Node(node, path) => {
                 let name = lookup::node(cluster, node.as_deref())?.spec.name;
-                let machine = cx.engine().machine(cluster.name(), &name).await?;
+                let machine = engine.machine(cluster, &name).await?;
                 let path = if path.starts_with('/') { path.clone() } else { format!("{HOME}/{path}") };
                 Ok(Self::Node(NodePath { machine, path }))
             }
@@ -69,7 +74,7 @@ impl End {
     /// What is there, behind links; none if there is nothing.
     pub(super) async fn find(&self) -> Result<Option<Kind>, EngineError> {
         match self {
-            Self::Host(path) => host::look(path),
+            Self::Host(_) | Self::Below(..) => host::look(&self.path()),
             Self::Node(guest) => guest.look().await,
         }
     }
@@ -77,21 +82,33 @@ impl End {
     /// The directory itself and all in it, each directory before what is in it.
     pub(super) async fn list(&self) -> Result<Vec<Entry>, EngineError> {
         match self {
-            Self::Host(path) => host::list(path),
+            Self::Host(_) | Self::Below(..) => host::list(&self.path()),
             Self::Node(guest) => guest.list().await,
         }
     }
 
+    /// The end as one that a tree is copied to: a directory of the host is held open.
+    pub(super) fn held(self) -> Result<Self, EngineError> {
+        match self {
+            Self::Host(path) => Ok(Self::Below(Arc::new(Tree::open(&path)?), String::new())),
+            other => Ok(other),
+        }
+    }
+
+    /// For an end that is [`Self::held`], at its top.
     pub(super) async fn make_folders(&self, entries: &[Entry]) -> Result<(), EngineError> {
         match self {
-            Self::Host(path) => host::make_folders(path, entries),
+            Self::Host(path) => Tree::open(path)?.make_folders(entries),
+            Self::Below(tree, _) => tree.make_folders(entries),
             Self::Node(guest) => guest.make_folders(entries).await,
         }
     }
 
+    /// For an end that is [`Self::held`], at its top.
     pub(super) async fn make_links(&self, entries: &[Entry]) -> Result<(), EngineError> {
         match self {
-            Self::Host(path) => host::make_links(path, entries),
+            Self::Host(path) => Tree::open(path)?.make_links(entries),
+            Self::Below(tree, _) => tree.make_links(entries),
             Self::Node(guest) => guest.make_links(entries).await,
         }
     }
@@ -100,6 +117,13 @@ impl End {
     pub(super) async fn fill(&self, file: File, mode: u32) -> Result<(), EngineError> {
         match self {
             Self::Host(path) => host::copy(file, path, mode).await,
+            Self::Below(tree, path) => {
+                let mut source = file;
+                tree.filled(path, mode, async |mut file| {
+                    io::copy(&mut source, &mut file).map(drop).map_err(|error| self.failed("write", error))
+                })
+                .await
+            }
             Self::Node(guest) => guest.write_from(file, mode).await,
         }
     }
@@ -116,17 +140,25 @@ impl End {
 
     /// The last part of the path; none if it is `/` or the like.
     pub(super) fn name(&self) -> Option<String> {
-        let path = match self {
+        self.path().file_name().and_then(|name| name.to_str()).map(str::to_owned)
+    }
+
+    /// The path on the host or in the node.
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
             Self::Host(path) => path.clone(),
+            Self::Below(tree, path) if path.is_empty() => tree.path.clone(),
+            Self::Below(tree, path) => tree.path.join(path),
             Self::Node(guest) => PathBuf::from(&guest.path),
-        };
-        path.file_name().and_then(|name| name.to_str()).map(str::to_owned)
+        }
     }
 
     pub(super) fn join(&self, below: &str) -> Self {
         match self {
             Self::Host(path) if below.is_empty() => Self::Host(path.clone()),
             Self::Host(path) => Self::Host(path.join(below)),
+            Self::Below(tree, path) if path.is_empty() => Self::Below(Arc::clone(tree), below.to_owned()),
+            Self::Below(tree, path) => Self::Below(Arc::clone(tree), format!("{path}/{below}")),
             Self::Node(guest) => Self::Node(guest.join(below)),
         }
     }
@@ -134,7 +166,7 @@ impl End {
     /// Why something cannot be done with it.
     pub(super) fn failed(&self, action: &'static str, why: io::Error) -> EngineError {
         match self {
-            Self::Host(path) => host::failed(action, path, why),
+            Self::Host(_) | Self::Below(..) => host::failed(action, &self.path(), why),
             Self::Node(guest) => guest.failed(action, why),
         }
     }
@@ -143,7 +175,7 @@ impl End {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(path) => write!(f, "{}", path.display()),
+            Self::Host(_) | Self::Below(..) => write!(f, "{}", self.path().display()),
             Self::Node(guest) => write!(f, "{}:{}", guest.machine.name(), guest.path),
         }
     }

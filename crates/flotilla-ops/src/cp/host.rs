@@ -1,13 +1,20 @@
 //! Files of the host.
 
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 
 use flotilla_engine::EngineError;
+use flotilla_files::directory_of;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use super::end::{Entry, Kind};
+use super::whole::filled_in;
+
+/// The mode of a directory like `/tmp`: all may write to it, and only owners remove their files.
+const SHARED: u32 = 0o1002;
 
 pub(super) fn failed(action: &'static str, path: &Path, source: io::Error) -> EngineError {
     EngineError::Io { action, path: path.to_owned(), source }
@@ -65,35 +72,6 @@ fn entry(root: &Path, path: &Path) -> Result<Entry, EngineError> {
     Ok(Entry { path: below.to_owned(), kind })
 }
 
-pub(super) fn make_folders(root: &Path, entries: &[Entry]) -> Result<(), EngineError> {
-    for entry in entries {
-        let Kind::Folder { mode } = entry.kind else { continue };
-        let path = below(root, &entry.path);
-        if !path.is_dir() {
-            let made = fs::create_dir_all(&path);
-            made.and_then(|()| fs::set_permissions(&path, Permissions::from_mode(mode)))
-                .map_err(|error| failed("make", &path, error))?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn make_links(root: &Path, entries: &[Entry]) -> Result<(), EngineError> {
-    for entry in entries {
-        let Kind::Link { to } = &entry.kind else { continue };
-        let path = below(root, &entry.path);
-        if path.is_symlink() || path.is_file() {
-            fs::remove_file(&path).map_err(|error| failed("replace", &path, error))?;
-        }
-        symlink(to, &path).map_err(|error| failed("make", &path, error))?;
-    }
-    Ok(())
-}
-
-fn below(root: &Path, path: &str) -> PathBuf {
-    if path.is_empty() { root.to_owned() } else { root.join(path) }
-}
-
 /// Copies a file of the host's.
 pub(super) async fn copy(mut source: File, path: &Path, mode: u32) -> Result<(), EngineError> {
     filled(path, mode, async |mut file| {
@@ -111,30 +89,39 @@ pub(super) async fn filled(
     let unwritable = |error| failed("write", path, error);
     // A terminal or a pipe cannot be replaced, and need not be.
     if path.exists() && !path.is_file() {
-        return fill(File::options().write(true).open(path).map_err(unwritable)?).await;
+        return fill(stream(path).map_err(unwritable)?).await;
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
+    let name = path.file_name().ok_or_else(|| unwritable(io::ErrorKind::InvalidInput.into()))?;
+    let folder = directory_of(path);
+    fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
+    filled_in(folder, name, mode, unwritable, fill).await
+}
+
+/// Opens what is no file. A pipe that nobody reads from is an error, and so is one that another user has placed in a
+/// directory that all may write to: they would read what is copied.
+fn stream(path: &Path) -> io::Result<File> {
+    let stream = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let stream = stream.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("nobody reads from it"),
+        _ => error,
+    })?;
+    let (found, folder) = (stream.metadata()?, fs::metadata(directory_of(path))?);
+    let is_shared = folder.mode() & SHARED == SHARED;
+    let is_own = [rustix::process::geteuid().as_raw(), folder.uid()].contains(&found.uid());
+    if found.file_type().is_fifo() && is_shared && !is_own {
+        return Err(io::Error::other("it is a pipe of another user"));
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    // A killed predecessor may have left it.
-    let _ = fs::remove_file(&unfinished);
-    let created = File::create_new(&unfinished).map_err(unwritable)?;
-    let written = fill(created).await.and_then(|()| {
-        fs::set_permissions(&unfinished, Permissions::from_mode(mode))
-            .and_then(|()| fs::rename(&unfinished, path))
-            .map_err(unwritable)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written
+    let flags = fcntl_getfl(&stream)?;
+    fcntl_setfl(&stream, flags - OFlags::NONBLOCK)?;
+    Ok(stream)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::symlink;
+
+    use super::super::tree::Tree;
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -156,8 +143,9 @@ mod tests {
         assert!(place("") < place("a") && place("a") < place("a/b") && place("a") < place("a/file"));
         // Once more it changes nothing.
         for _ in 0..2 {
-            make_folders(&to, &entries).unwrap();
-            make_links(&to, &entries).unwrap();
+            let tree = Tree::open(&to).unwrap();
+            tree.make_folders(&entries).unwrap();
+            tree.make_links(&entries).unwrap();
         }
         assert_eq!(mode(&to.join("a")), 0o750);
         assert_eq!(fs::read_link(to.join("a/link")).unwrap(), Path::new("file"));
@@ -181,6 +169,53 @@ mod tests {
         assert!(broken.is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "text");
         assert_eq!(fs::read_dir(folder.path().join("new")).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[tokio::test]
+    async fn a_file_is_its_owners_alone_until_it_is_whole_and_touches_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("key");
+        let other = folder.path().join("key.unfinished");
+        fs::write(&other, "the user's").unwrap();
+        let (first, second) = (&target, &target);
+        filled(first, 0o644, async |mut file| {
+            for item in fs::read_dir(folder.path()).unwrap().map(|item| item.unwrap().path()) {
+                assert!(item == other || mode(&item) == 0o600, "{}", item.display());
+            }
+            // Another copy to the same place goes its own way.
+            filled(second, 0o600, async |_| Err(EngineError::Interrupted)).await.unwrap_err();
+            io::Write::write_all(&mut file, b"whole").map_err(|error| failed("write", &target, error))
+        })
+        .await
+        .unwrap();
+        assert_eq!((fs::read_to_string(&target).unwrap().as_str(), mode(&target)), ("whole", 0o644));
+        assert_eq!(fs::read_to_string(&other).unwrap(), "the user's");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_nobody_reads_or_that_another_user_placed_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let make = rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o666),
+            0,
+        );
+        make.unwrap();
+        let error = filled(&pipe, 0o600, async |_| Ok(())).await.unwrap_err();
+        assert!(flotilla_core::explain::one_line(&error).ends_with("nobody reads from it"), "{error:?}");
+        let _reader = File::options().read(true).write(true).open(&pipe).unwrap();
+        filled(&pipe, 0o600, async |_| Ok(())).await.unwrap();
+        if !flotilla_testkit::is_root() {
+            return flotilla_testkit::skip("only root gives files away");
+        }
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+        std::os::unix::fs::chown(&pipe, Some(1234), Some(1234)).unwrap();
+        let error = filled(&pipe, 0o600, async |_| Ok(())).await.unwrap_err();
+        assert!(flotilla_core::explain::one_line(&error).ends_with("a pipe of another user"), "{error:?}");
     }
 
     #[tokio::test]

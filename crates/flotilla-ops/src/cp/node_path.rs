@@ -40,7 +40,8 @@ impl NodePath {
         if output.is_empty() { Ok(None) } else { Ok(Some(self.kind(&output)?)) }
     }
 
-    /// The directory itself and all in it, each directory before what is in it.
+    /// The directory itself and all in it, each directory before what is in it. A node may say what it likes: only names that
+    /// stay in the directory are believed.
     pub(super) async fn list(&self) -> Result<Vec<Entry>, EngineError> {
         // First all names, which may have any character but NUL in them; then their modes, in the same order.
         let line = "cd -- \"$1\" && find . -print0 && printf '\\0' && exec find . -exec stat -c %f {} +";
@@ -51,7 +52,11 @@ impl NodePath {
         for name in names.split('\0') {
             let kind = self.kind(modes.next().ok_or_else(|| self.changed())?)?;
             // The directory itself is a dot.
-            let path = name.strip_prefix("./").unwrap_or_default().to_owned();
+            let path = if name == "." { "" } else { name.strip_prefix("./").unwrap_or(name) }.to_owned();
+            if !is_plain(&path) {
+                let what = format!("it lists {path:?}, which is not a path in it");
+                return Err(self.failed("read", io::Error::other(what)));
+            }
             entries.push(Entry { path, kind });
         }
         for entry in &mut entries {
@@ -116,7 +121,8 @@ impl NodePath {
     /// From a mode in hexadecimal digits, type and all.
     fn kind(&self, mode: &str) -> Result<Kind, EngineError> {
         let raw = u32::from_str_radix(mode.trim(), 16).map_err(|_| self.changed())?;
-        let mode = raw & 0o7777;
+        // Programs that run as their owner are for the node alone.
+        let mode = raw & 0o777;
         Ok(match raw & 0o170_000 {
             0o040_000 => Kind::Folder { mode },
             0o100_000 => Kind::File { mode },
@@ -131,6 +137,27 @@ impl NodePath {
     }
 }
 
+/// Whether a path has only names of files, and so leads nowhere else.
+fn is_plain(path: &str) -> bool {
+    let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    path.is_empty() || path.split('/').all(is_name)
+}
+
 fn driver(error: GuestError) -> EngineError {
     EngineError::Driver(DriverError::Guest(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_that_stay_in_the_directory_are_believed() {
+        for plain in ["", "file", "a/b/c", "..a", "a..", "...", "\u{1b}[2J"] {
+            assert!(is_plain(plain), "{plain:?}");
+        }
+        for bad in ["/", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", "./a", "."] {
+            assert!(!is_plain(bad), "{bad:?}");
+        }
+    }
 }

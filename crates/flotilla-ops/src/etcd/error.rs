@@ -12,7 +12,7 @@ pub enum EtcdError {
     #[error("{} already exists", file.display())]
     FileExists { file: PathBuf },
     #[error("etcd has quorum ({} of {} members are up): nothing to recover", quorum.up, quorum.total)]
-    HasMajority { cluster: ClusterName, quorum: Quorum },
+    HasQuorum { cluster: ClusterName, quorum: Quorum },
     #[error("no control plane of cluster {cluster} has its data and keys")]
     NoSurvivor { cluster: ClusterName },
     #[error("{} of {total} control planes of cluster {cluster} have their data: {}", with_data.len(), with_data.join(", "))]
@@ -31,7 +31,7 @@ impl Explain for EtcdError {
     fn code(&self) -> Code {
         let (name, exit_status) = match self {
             Self::FileExists { .. } => ("HOST_FILE_EXISTS", 31),
-            Self::HasMajority { .. } => ("GUEST_HAS_MAJORITY", 81),
+            Self::HasQuorum { .. } => ("GUEST_HAS_QUORUM", 81),
             Self::NoSurvivor { .. } => ("GUEST_NO_SURVIVOR", 85),
             Self::HasData { .. } => ("GUEST_HAS_DATA", 81),
             Self::BadSnapshot { source: SnapshotError::Io(_), .. } => ("HOST_IO", 30),
@@ -44,7 +44,7 @@ impl Explain for EtcdError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::FileExists { .. } => vec!["use --force to overwrite it".into()],
-            Self::HasMajority { cluster, .. } => {
+            Self::HasQuorum { cluster, .. } => {
                 let flag = profile_flag(cluster);
                 vec![
                     format!("start nodes that are down with `flotilla start{flag}`"),
@@ -96,8 +96,8 @@ mod tests {
     fn who_is_refused_learns_what_helps_instead() {
         let quorum = Quorum { total: 1, up: 1 };
         let cluster = || "demo".parse().unwrap();
-        let refused = EtcdError::HasMajority { cluster: cluster(), quorum };
-        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_MAJORITY", 81));
+        let refused = EtcdError::HasQuorum { cluster: cluster(), quorum };
+        assert_eq!((refused.code().name, refused.code().exit_status), ("GUEST_HAS_QUORUM", 81));
         assert_eq!(refused.to_string(), "etcd has quorum (1 of 1 members are up): nothing to recover");
         assert!(refused.hints()[1].ends_with("`flotilla etcd snapshot restore FILE -p demo`"));
         let with_data = vec!["demo".to_owned(), "m02".to_owned()];

@@ -46,7 +46,8 @@ pub async fn prepare(cx: &Context<'_>, request: Request) -> Result<Prepared, OpE
     let file = source::open(cx, &request.file, request.force)?;
     let locked = cx.lock(&request.cluster, "flotilla etcd snapshot restore", request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;
-    source::require_own(cx, &cluster, (&request.file, &file), request.force).await?;
+    source::require_own(&cx.engine(&request.cluster), &cluster, (&request.file, &file), request.force)
+        .await?;
     Ok(Prepared { locked, cluster, file, request })
 }
 
@@ -58,13 +59,14 @@ impl Prepared {
 
     pub async fn run(self, cx: &Context<'_>, wait: &Wait) -> Result<Restored, OpError> {
         let Self { locked, mut cluster, file, request } = self;
-        let there = recovery::power_on(cx, &cluster).await?;
+        let engine = cx.engine(&request.cluster);
+        let there = recovery::power_on(&engine, &cluster).await?;
         let member = there.iter().find(|control_plane| control_plane.joined).cloned();
         let member = member.ok_or_else(|| EtcdError::NoSurvivor { cluster: request.cluster.clone() })?;
         let source = Source::File(file);
         let (snapshot, copies) =
-            recovery::recover(cx, &locked, &mut cluster, &member, &there, source).await?;
-        cx.engine().start(&cluster, wait).await?;
+            recovery::recover(&engine, &locked, &mut cluster, &member, &there, source).await?;
+        engine.start(&locked, &cluster, wait).await?;
         Ok(Restored { cluster: request.cluster, file: request.file, snapshot, copies })
     }
 }

@@ -1,19 +1,21 @@
 //! `flotilla etcd snapshot save`: writes all that the API holds to one file.
 
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flotilla_core::Snapshot;
 use flotilla_core::event::{Outcome, Step};
 use flotilla_engine::EngineError;
+use flotilla_files::{AtomicFile, directory_of};
 use flotilla_spec::ClusterName;
 use serde::{Deserialize, Serialize};
 
 use super::EtcdError;
 use super::status::Members;
 use crate::{Context, OpError, lookup};
+
+/// How the name of a snapshot begins that is not whole yet.
+const UNFINISHED: &str = ".flotilla-snapshot-";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -40,23 +42,14 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<Saved, OpError> 
     let via = vias.iter().rev().max_by_key(|via| members.agreed(via)).expect("one of them answered");
     let title = format!("saving a snapshot from node {}", via.node.spec.name);
     let step = Step::start(cx.reporter, "snapshot", title, None);
-    let (file, unfinished) = create(&request.file)?;
-    let own = file.try_clone().map_err(cannot_write(&request.file));
-    let saved = match own {
-        Ok(own) => cx.bootstrapper.save_snapshot(via.machine.as_ref(), own).await.map_err(EngineError::from),
-        Err(error) => Err(error),
-    };
-    let saved = saved.map_err(OpError::from).and_then(|saved| {
-        file.sync_all().map_err(cannot_write(&request.file))?;
-        may_be_written(request)?;
-        fs::rename(&unfinished, &request.file).map_err(cannot_write(&request.file))?;
-        Ok(saved)
-    });
-    if saved.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&unfinished);
-    }
-    let snapshot = saved?;
+    // Readable for its owner alone. Its name is its own: another command may write to the same place.
+    let unfinished = AtomicFile::within(directory_of(&request.file), UNFINISHED, &request.file);
+    let unfinished = unfinished.map_err(cannot_write(&request.file))?;
+    let own = unfinished.file().try_clone().map_err(cannot_write(&request.file))?;
+    let saved = cx.bootstrapper.save_snapshot(via.machine.as_ref(), Box::new(own)).await;
+    let snapshot = saved.map_err(EngineError::from)?;
+    may_be_written(request)?;
+    unfinished.finish().map_err(cannot_write(&request.file))?;
     step.done(Outcome::Done);
     Ok(Saved { cluster: request.cluster.clone(), file: request.file.clone(), snapshot })
 }
@@ -66,20 +59,6 @@ fn may_be_written(request: &Request) -> Result<(), EtcdError> {
         return Err(EtcdError::FileExists { file: request.file.clone() });
     }
     Ok(())
-}
-
-/// The file beside the wanted one that becomes it when it is whole, readable for its owner alone.
-fn create(path: &Path) -> Result<(File, PathBuf), EngineError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    // One that a killed command left could have been made by anybody: it is not written into.
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot_write(path)(error)),
-        _ => {}
-    }
-    let file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished);
-    Ok((file.map_err(cannot_write(path))?, unfinished))
 }
 
 fn cannot_write(path: &Path) -> impl Fn(io::Error) -> EngineError {

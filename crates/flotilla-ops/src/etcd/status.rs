@@ -85,25 +85,9 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use flotilla_testkit::fake::member_status as member;
 
-    fn member(id: u64, answers: bool, has_leader: bool, alarms: &[&str]) -> MemberStatus {
-        let address = std::net::Ipv4Addr::new(10, 213, 77, 1);
-        let up = answers && has_leader && alarms.is_empty();
-        let member = Member { name: format!("m{id}"), id, address, answers, up, learner: false };
-        let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
-        MemberStatus {
-            member,
-            is_leader: false,
-            version: None,
-            agreed: None,
-            revision: None,
-            size: None,
-            is_leaderless: answers && !has_leader,
-            alarms,
-            complaints: Vec::new(),
-        }
-    }
+    use super::*;
 
     #[test]
     fn an_etcd_with_an_alarm_or_without_a_quorum_is_not_well() {

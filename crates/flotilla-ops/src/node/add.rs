@@ -1,14 +1,15 @@
 //! `flotilla node add`: adds nodes to a cluster that runs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use flotilla_core::{Changed, Cluster};
 use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{
-    ClusterName, ExtraOption, FeatureGates, HostSize, KubernetesVersion, NodeDefaults, NodeName, NodeSpec,
-    Role,
+    ClusterName, ExtraOption, FeatureGates, HostSize, Isolation, KubernetesVersion, NodeDefaults, NodeName,
+    NodeSpec, Role,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ pub struct Request {
     pub role: Role,
     pub settings: Settings,
     pub making: Making,
+    /// How long to wait until the nodes take pods.
+    pub wait_limit: Duration,
     pub busy: WhenBusy,
 }
 
@@ -38,6 +41,7 @@ pub struct Making {
     pub bundle: Option<String>,
     pub extra_config: Vec<ExtraOption>,
     pub feature_gates: FeatureGates,
+    pub isolation: Option<Isolation>,
 }
 
 /// The nodes that are to exist.
@@ -59,10 +63,12 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<NodesChanged, Op
     admission::refuse(known.new_problems(problems(&cluster, &cx.host), &cx.host), None)?;
     admission::check(cx, &cluster).await?;
     // Others are not started or unpaused for it.
-    cx.engine().require_api(&cluster).await?;
+    let engine = cx.engine(&request.cluster);
+    engine.require_api(&cluster).await?;
     admission::warn(cx, &cluster.spec);
-    let _held = admission::save(cx, &locked, &mut cluster).await?;
-    bring_up::start_nodes(cx, &locked, &mut cluster, &nodes, &Wait::for_pods()).await?;
+    let _held = admission::save(cx, &engine, &locked, &mut cluster).await?;
+    let wait = Wait::for_nodes(request.wait_limit);
+    bring_up::start_nodes(&engine, &locked, &mut cluster, &nodes, &wait).await?;
     Ok(NodesChanged { cluster: request.cluster.clone(), nodes, changed: Changed::Yes })
 }
 
@@ -86,6 +92,7 @@ impl Making {
         if !self.extra_config.is_empty() {
             node.extra_config = self.extra_config;
         }
+        node.isolation = self.isolation.unwrap_or(node.isolation);
         let mut gates = BTreeMap::from(node.feature_gates.clone());
         gates.extend(BTreeMap::from(self.feature_gates));
         node.feature_gates = gates.try_into()?;
@@ -108,7 +115,7 @@ fn add(cluster: &mut Cluster, wanted: &Wanted<'_>) -> Result<Vec<NodeName>, Spec
             continue;
         }
         let none_left = || SpecError::NoAddressLeft { node: name.clone() };
-        let next = cluster.allocations.next_number(prefix).ok_or_else(none_left)?;
+        let next = cluster.allocations.next(prefix).ok_or_else(none_left)?.number;
         let new = name.clone().unwrap_or_else(|| free_name(cluster, next));
         cluster.spec.nodes.push(NodeSpec { name: new.clone(), ..wanted.node.clone() });
         cluster.allocations.allocate(&new, prefix).ok_or_else(none_left)?;
@@ -155,7 +162,7 @@ mod tests {
         let spec = ClusterFile::read("a.yaml", &text).unwrap().expanded(&"v1.37.1".parse().unwrap());
         let (subnet, pods) = ("10.213.0.0/24".parse().unwrap(), "10.244.0.0/16".parse().unwrap());
         let allocations = Allocations::new(subnet, pods, String::new());
-        Cluster { spec, allocations }
+        Cluster::new(spec, allocations)
     }
 
     #[test]

@@ -31,9 +31,10 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<NodesChanged, Op
         let going = cluster.spec.control_planes().count();
         return Err(EngineError::LastControlPlane { cluster: request.cluster.clone(), going }.into());
     }
+    let engine = cx.engine(&request.cluster);
     if !request.drain.force {
-        cx.engine().can_spare(&cluster, &nodes, Leaving::Deleted).await?;
+        engine.can_spare(&cluster, &nodes, Leaving::Deleted).await?;
     }
-    cx.engine().delete_nodes(&locked, &mut cluster, &nodes, request.drain).await?;
+    engine.delete_nodes(&locked, &mut cluster, &nodes, request.drain).await?;
     Ok(NodesChanged { cluster: request.cluster.clone(), nodes, changed: Changed::Yes })
 }

@@ -1,5 +1,7 @@
 //! `flotilla node start`: turns nodes on.
 
+use std::time::Duration;
+
 use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::{ClusterName, WantedPower};
@@ -15,6 +17,8 @@ pub struct Request {
     pub cluster: ClusterName,
     /// Full or short names; all nodes if none is named.
     pub nodes: Vec<String>,
+    /// How long to wait until the nodes take pods.
+    pub wait_limit: Duration,
     pub busy: WhenBusy,
 }
 
@@ -33,14 +37,16 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<NodesChanged, Op
     // Whoever starts a node wants to keep it.
     cluster.allocations.leaving.retain(|node| !asked_for.contains(node));
     super::require_running_control_plane(&cluster)?;
-    ranges::check(cx, &cluster, false).await?;
+    let engine = cx.engine(&request.cluster);
+    ranges::check(&engine, &cluster, false).await?;
     let changed = if asked_for.is_empty() {
         locked.save(&cluster)?;
-        bring_up::start(cx, &locked, &mut cluster, &Wait::for_pods()).await?
+        bring_up::start(&engine, &locked, &mut cluster, &Wait::for_cluster(request.wait_limit)).await?
     } else {
-        cx.engine().can_start_nodes(&cluster, &asked_for).await?;
+        engine.can_start_nodes(&cluster, &asked_for).await?;
         locked.save(&cluster)?;
-        bring_up::start_nodes(cx, &locked, &mut cluster, &asked_for, &Wait::for_pods()).await?
+        let wait = Wait::for_nodes(request.wait_limit);
+        bring_up::start_nodes(&engine, &locked, &mut cluster, &asked_for, &wait).await?
     };
     Ok(NodesChanged { cluster: request.cluster.clone(), nodes, changed })
 }

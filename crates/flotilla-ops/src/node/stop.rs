@@ -28,7 +28,7 @@ pub async fn run(cx: &Context<'_>, request: &Request) -> Result<NodesChanged, Op
     let locked = cx.lock(&request.cluster, "flotilla node stop", request.busy)?;
     let mut cluster = locked.refresh_existing(peeked)?;
     let nodes = super::names(&cluster, &request.nodes)?;
-    let (engine, force) = (cx.engine(), request.how.force);
+    let (engine, force) = (cx.engine(&request.cluster), request.how.force);
     if !force {
         engine.can_spare(&cluster, &nodes, Leaving::Stopped).await?;
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::{Cluster, Drain};
+use flotilla_engine::converge::Engine;
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::change::{self as spec_change, Change};
 use flotilla_spec::{ClusterName, NodeName};
@@ -21,7 +22,15 @@ pub struct Request {
     pub settings: Settings,
     /// Also where etcd has no majority while the node restarts.
     pub force: bool,
+    /// How long to wait until the node takes pods.
+    pub wait_limit: Duration,
     pub busy: WhenBusy,
+}
+
+/// What [`prepare`] would give, without the lock: for `--dry-run`. Reports no warnings.
+pub async fn plan(cx: &Context<'_>, request: &Request) -> Result<(NodeName, Plan), OpError> {
+    cx.require_root().await?;
+    checked(cx, &cx.store.get(&request.cluster)?, request).await
 }
 
 /// Checks all of it, and holds the lock while a user thinks. Gives the node's full name as well.
@@ -31,28 +40,38 @@ pub async fn prepare<'a>(cx: &Context<'a>, request: &Request) -> Result<(NodeNam
     lookup::node(&peeked.cluster, Some(&request.node))?;
     let locked = cx.lock(&request.cluster, "flotilla node update", request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;
-    let node = lookup::node(&cluster, Some(&request.node))?.spec.name;
-    let plan = plan(cx, &cluster, &node, &request.settings)?;
-    plan.feasible(cx, &cluster).await?;
-    change::check(cx, &cluster, &plan, request.force).await?;
-    check_alone(cx, &cluster, &node, &plan).await?;
+    let (node, plan) = checked(cx, &cluster, request).await?;
     admission::warn(cx, &plan.wanted);
     // No node goes, so none is drained.
     let drain = Drain { limit: Duration::ZERO, force: request.force };
-    let prepared = Prepared { plan, cx: *cx, locked, cluster, drain, only: Some(node.clone()) };
+    let (wait_limit, only) = (request.wait_limit, Some(node.clone()));
+    let prepared = Prepared { plan, cx: *cx, locked, cluster, drain, wait_limit, only };
     Ok((node, prepared))
+}
+
+async fn checked(
+    cx: &Context<'_>,
+    cluster: &Cluster,
+    request: &Request,
+) -> Result<(NodeName, Plan), OpError> {
+    let node = lookup::node(cluster, Some(&request.node))?.spec.name;
+    let plan = changed(cx, cluster, &node, &request.settings)?;
+    plan.feasible(cx, cluster).await?;
+    let engine = cx.engine(&request.cluster);
+    change::check(&engine, cluster, &plan, request.force).await?;
+    check_alone(&engine, cluster, &node, &plan).await?;
+    Ok((node, plan))
 }
 
 /// Refuses what could be done to the node only if others were started or unpaused for it.
 async fn check_alone(
-    cx: &Context<'_>,
+    engine: &Engine<'_>,
     cluster: &Cluster,
     node: &NodeName,
     plan: &Plan,
 ) -> Result<(), OpError> {
-    let engine = cx.engine();
     if plan.changes.iter().any(Change::updates_labels)
-        || plan.restarts() && engine.machine(cluster.name(), node).await.is_ok()
+        || plan.restarts() && engine.machine(cluster, node).await.is_ok()
     {
         engine.can_start_nodes(cluster, std::slice::from_ref(node)).await?;
     }
@@ -60,7 +79,12 @@ async fn check_alone(
 }
 
 /// How the cluster would change. All problems are reported.
-fn plan(cx: &Context<'_>, cluster: &Cluster, node: &NodeName, settings: &Settings) -> Result<Plan, OpError> {
+fn changed(
+    cx: &Context<'_>,
+    cluster: &Cluster,
+    node: &NodeName,
+    settings: &Settings,
+) -> Result<Plan, OpError> {
     let mut wanted = cluster.spec.clone();
     for node in wanted.nodes.iter_mut().filter(|known| known.name == *node) {
         settings.apply_to(node)?;

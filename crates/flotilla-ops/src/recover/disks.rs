@@ -3,9 +3,9 @@
 use flotilla_core::Member;
 use flotilla_core::{Cluster, Node};
 use flotilla_engine::EngineError;
+use flotilla_engine::converge::Engine;
 use flotilla_spec::{Role, WantedPower};
 
-use crate::Context;
 use crate::etcd::status::Members;
 
 /// The control planes with data, of those that have a vote.
@@ -18,15 +18,19 @@ pub(super) struct Disks {
 impl Disks {
     /// Looks at the disk of every control plane, on or off. `view` is what is known of etcd's members.
     pub(super) async fn look(
-        cx: &Context<'_>,
+        engine: &Engine<'_>,
         cluster: &Cluster,
         view: Option<&Members>,
     ) -> Result<Self, EngineError> {
-        let machines = cx.engine().machines(cluster.name()).await?;
+        let machines = engine.machines(cluster).await?;
         let mut facts = Vec::new();
         for node in cluster.nodes().filter(|node| node.spec.role == Role::ControlPlane) {
             let has_data = match machines.get(&node.spec.name) {
-                Some(machine) => cx.bootstrapper.has_data(machine.as_ref()).await?,
+                Some(machine) => match engine.bootstrapper.has_data(&node, machine.as_ref()).await? {
+                    Some(has_data) => has_data,
+                    // Its record is all that is known.
+                    None => machine.record().await?.membership.holds_data(),
+                },
                 None => false,
             };
             facts.push((node, has_data));

@@ -6,6 +6,7 @@ use flotilla_engine::store::{Locked, Ranges};
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{ClusterFile, ClusterSpec};
 
+use super::copied::Copied;
 use crate::admission::{self, ranges};
 use crate::bundles::ClusterBundles;
 use crate::{Context, OpError};
@@ -38,14 +39,16 @@ pub(super) async fn create(
     locked: &Locked,
     spec: ClusterSpec,
     bundles: &ClusterBundles,
-    manifest: Option<String>,
+    copied: Copied,
     file: Option<&ClusterFile>,
 ) -> Result<Cluster, OpError> {
     // Two new clusters must not choose the same ranges: until ours are saved, others wait.
     let _alone = cx.store.allocation_lock()?;
     let mut cluster = allocated(cx, spec, bundles.cluster.clone()).await?;
+    admission::allocate_ids(cx, &mut cluster).await?;
     cluster.allocations.bundles.clone_from(&bundles.nodes);
-    cluster.allocations.cni = manifest.or_else(|| cx.bootstrapper.pod_network(&cluster));
+    cluster.allocations.cni = copied.manifest.or_else(|| cx.bootstrapper.pod_network(&cluster));
+    cluster.allocations.authorities = copied.authorities;
     // Others may have taken something while the bundle was built.
     let mut problems = admission::host_problems(cx, &cluster).await?;
     problems.extend(admission::name_problem(cx, cluster.name()));
@@ -87,5 +90,5 @@ fn with_ranges(
     let Some(pod_subnet) = network.pod_subnet.or_else(|| network.choose_pod_subnet(&others)) else {
         return none_left("pods");
     };
-    Ok(Ok(Cluster { spec, allocations: Allocations::new(subnet, pod_subnet, bundle) }))
+    Ok(Ok(Cluster::new(spec, Allocations::new(subnet, pod_subnet, bundle))))
 }

@@ -1,8 +1,8 @@
-//! A cluster as it was typed: a spec, and which of it was asked for.
+//! A cluster as it was typed: a spec, and which of its settings were given.
 
 use flotilla_core::Cluster;
 use flotilla_engine::EngineError;
-use flotilla_spec::{ClusterSpec, Cni, Cpus, HostMount, HostPort, Memory};
+use flotilla_spec::{ClusterSpec, Cni, Cpus, HostMount, HostPort, Isolation, Memory};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +12,20 @@ use crate::OpError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Typed {
-    /// The cluster, if there is none yet.
+    /// The spec if the cluster is new.
     pub spec: ClusterSpec,
-    /// Whether a Kubernetes version was asked for.
+    /// Whether a Kubernetes version was given.
     pub version: bool,
-    /// How many nodes, if that was said: no fewer than control planes.
+    /// Total number of nodes, if given: at least that of control planes.
     pub count: Option<u32>,
-    /// How many of them are control planes, if that was said.
+    /// Number of control planes, if given.
     pub control_planes: Option<u32>,
-    /// Whether mounts or ports were named.
+    /// Whether mounts or ports were given.
     pub attaches: bool,
     pub sizes: Sizes,
+    /// If given.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
     pub network: GivenNetwork,
 }
 
@@ -69,6 +72,11 @@ impl Typed {
                 self.attaches && attachments(asked) != attachments(known),
             ),
             (
+                "isolation",
+                Some("delete its nodes and add them again: `flotilla node add --isolation user|none`"),
+                is_other(self.isolation.as_ref(), &known.node_defaults.isolation),
+            ),
+            (
                 "extra configuration",
                 None,
                 !asked.extra_config.is_empty() && asked.extra_config != known.extra_config,
@@ -79,31 +87,30 @@ impl Typed {
                 !asked.feature_gates.is_empty() && asked.feature_gates != known.feature_gates,
             ),
             (
-                "number of nodes",
-                Some("`flotilla node add` and `flotilla node delete` change it"),
-                self.count.is_some_and(|count| usize::try_from(count) != Ok(known.nodes.len())),
-            ),
-            (
-                "number of control planes",
-                Some("`flotilla node add --control-plane` and `flotilla node delete` change it"),
-                self.control_planes
-                    .is_some_and(|count| usize::try_from(count) != Ok(known.control_planes().count())),
-            ),
-            (
                 "taint of its control planes",
                 Some("`flotilla apply -f FILE` changes it"),
                 asked.taint_control_planes && !known.taint_control_planes,
             ),
             (
+                "certificate authority",
+                None,
+                asked.certificate_authority.is_some()
+                    && asked.certificate_authority != known.certificate_authority,
+            ),
+            (
                 "set of API server names",
                 None,
-                !asked.api_server.is_empty() && asked.api_server != known.api_server,
+                asked.api_server.has_names()
+                    && (&asked.api_server.names, &asked.api_server.ips)
+                        != (&known.api_server.names, &known.api_server.ips),
             ),
+            ("API server port", None, asked.api_server.port.is_some_and(|port| port != cluster.api_port())),
         ];
         if let Some((what, change, _)) = differs.into_iter().find(|(.., differs)| *differs) {
             let cluster = known.name.clone();
             return Err(EngineError::Different { cluster, what: what.to_owned(), change }.into());
         }
+        self.check_counts(known)?;
         let mut merged = known.clone();
         let Sizes { cpus, memory, disk } = self.sizes;
         // A node that was given another size than all has its own, and keeps it.
@@ -123,6 +130,36 @@ impl Typed {
         merged.node_defaults.memory = memory.or(of_all.memory);
         merged.node_defaults.disk = disk.or(of_all.disk);
         Ok(merged)
+    }
+
+    /// Nodes come and go by commands of their own.
+    fn check_counts(&self, known: &ClusterSpec) -> Result<(), EngineError> {
+        let counts = [
+            (
+                "node",
+                self.count,
+                known.nodes.len(),
+                "`flotilla node add` and `flotilla node delete` change the number",
+            ),
+            (
+                "control plane",
+                self.control_planes,
+                known.control_planes().count(),
+                "`flotilla node add --control-plane` and `flotilla node delete` change the number",
+            ),
+        ];
+        for (what, wanted, has, change) in counts {
+            if let Some(wanted) = wanted.filter(|wanted| usize::try_from(*wanted) != Ok(has)) {
+                return Err(EngineError::OtherCount {
+                    cluster: known.name.clone(),
+                    what,
+                    has,
+                    wanted,
+                    change,
+                });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn sizes_given(&self) -> bool {

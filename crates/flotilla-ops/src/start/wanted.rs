@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use flotilla_core::Cluster;
+use flotilla_engine::converge::Engine;
 use flotilla_spec::error::SpecError;
 use flotilla_spec::{Change, ClusterFile, ClusterSpec, WantedPower};
 
-use super::{Typed, Wanted};
+use super::{Sizes, Typed, Wanted};
 use crate::change::{FileError, Plan};
 use crate::{Context, OpError, admission};
 
@@ -54,6 +55,7 @@ impl<'a> Asked<'a> {
     pub(super) async fn merged_into(
         &self,
         cx: &Context<'_>,
+        engine: &Engine<'_>,
         known: &Cluster,
     ) -> Result<ClusterSpec, OpError> {
         match self {
@@ -70,11 +72,19 @@ impl<'a> Asked<'a> {
             Self::File { file, .. } => {
                 let mut spec = started(known, &Plan::new(cx, file, Some(known))?)?;
                 // All that is certain about control planes that are off is that the primary one is a member of etcd.
-                if cx.engine().control_plane_is_on(known).await? {
+                if engine.control_plane_is_on(known).await? {
                     spec.hand_over_primary(&[]);
                 }
                 Ok(spec)
             }
+        }
+    }
+
+    /// Whether a new cluster may have any range for its services.
+    pub(super) fn leaves_services_open(&self) -> bool {
+        match self {
+            Self::Typed(typed) => typed.network.service_subnet.is_none(),
+            Self::File { file, .. } => file.leaves_services_open(),
         }
     }
 
@@ -94,8 +104,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    pub(super) fn sizes_given(&self) -> bool {
-        matches!(self, Self::Typed(typed) if typed.sizes_given())
+    /// The sizes that were typed, if any was.
+    pub(super) fn sizes(&self) -> Option<Sizes> {
+        match self {
+            Self::Typed(typed) => Some(typed.sizes).filter(|_| typed.sizes_given()),
+            Self::File { .. } => None,
+        }
     }
 }
 

@@ -49,12 +49,14 @@ async fn save(cx: &Context<'_>, file: &Path, force: bool) -> Result<save::Saved,
 
 #[tokio::test]
 async fn a_snapshot_is_saved_of_the_member_that_knows_most_whole_or_not_at_all() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let file = directory.path().join("a.snap");
     let world = World::running(&ROLES).await;
     world.host.calls.fail("save-snapshot demo", fake::When::After);
     assert!(save(&world.context(), &file, false).await.is_err());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing unfinished is left");
+    let other = directory.path().join("a.snap.unfinished");
+    std::fs::write(&other, "the user's").unwrap();
     let saved = save(&world.context(), &file, false).await.unwrap();
     assert_eq!((saved.snapshot.revision, saved.snapshot.keys), (1, 7));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -63,11 +65,12 @@ async fn a_snapshot_is_saved_of_the_member_that_knows_most_whole_or_not_at_all()
     let error = save(&world.context(), &file, false).await.unwrap_err();
     assert_eq!(error.code().name, "HOST_FILE_EXISTS");
     assert!(save(&world.context(), &file, true).await.is_ok());
+    assert_eq!(std::fs::read_to_string(other).unwrap(), "the user's");
 }
 
 #[tokio::test]
 async fn a_save_that_was_killed_is_done_by_the_same_command() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let file = directory.path().join("a.snap");
     let run = async |cx: &Context<'_>| save(cx, &file, true).await;
     killed_anywhere(async || World::running(&ROLES).await, run).await;
@@ -91,7 +94,7 @@ async fn restore(cx: &Context<'_>, file: &Path) -> Result<restore::Restored, OpE
 
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_restored_and_all_control_planes_are_members_again() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let file = snapshot(directory.path(), &fake::snapshot("ca", 4));
     let world = World::running(&ROLES).await;
     let before = world.found().await;
@@ -104,7 +107,7 @@ async fn a_snapshot_is_restored_and_all_control_planes_are_members_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restoration_that_was_killed_is_done_by_the_same_command() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let file = snapshot(directory.path(), &fake::snapshot("ca", 4));
     let run = async |cx: &Context<'_>| restore(cx, &file).await;
     killed_anywhere(async || World::running(&ROLES).await, run).await;
@@ -112,11 +115,19 @@ async fn a_restoration_that_was_killed_is_done_by_the_same_command() {
 
 #[tokio::test]
 async fn a_foreign_snapshot_is_refused_unless_forced() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let file = snapshot(directory.path(), &fake::snapshot("another", 4));
     let world = World::running(&ROLES).await;
     let error = prepare(&world.context(), &file, false).await.unwrap_err();
     assert_eq!(error.code().name, "GUEST_FOREIGN_SNAPSHOT");
     assert!(prepare(&world.context(), &file, true).await.unwrap().others_join_again());
     assert_eq!(world.host.take_events().len(), 1, "it is a warning then");
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_no_snapshot() {
+    let directory = flotilla_testkit::directory();
+    let world = World::running(&ROLES).await;
+    let error = prepare(&world.context(), directory.path(), false).await.unwrap_err();
+    assert_eq!(error.code().name, "HOST_BAD_SNAPSHOT");
 }

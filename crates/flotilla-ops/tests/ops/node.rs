@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use flotilla_core::{Changed, Drain, Power};
+use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_ops::node::settings::{Edits, Settings};
 use flotilla_ops::node::{NodesChanged, add, delete, start, stop, update};
 use flotilla_ops::{Context, OpError};
-use flotilla_spec::{Cpus, Role, WantedPower};
+use flotilla_spec::{Cpus, Isolation, Role, WantedPower};
 
 use crate::world::{World, demo, killed_anywhere, killed_anywhere_once, refused};
 
@@ -20,7 +21,12 @@ fn owned(nodes: &[&str]) -> Vec<String> {
 }
 
 async fn start(cx: &Context<'_>, nodes: &[&str]) -> Result<NodesChanged, OpError> {
-    let request = start::Request { cluster: demo(), nodes: owned(nodes), busy: WhenBusy::Wait };
+    let request = start::Request {
+        cluster: demo(),
+        nodes: owned(nodes),
+        wait_limit: Wait::LIMIT,
+        busy: WhenBusy::Wait,
+    };
     start::run(cx, &request).await
 }
 
@@ -38,11 +44,13 @@ async fn delete(cx: &Context<'_>, nodes: &[&str]) -> Result<NodesChanged, OpErro
 
 fn adding(count: usize, role: Role) -> add::Request {
     let (settings, making) = (Settings::default(), add::Making::default());
-    add::Request { cluster: demo(), names: vec![None; count], role, settings, making, busy: WhenBusy::Wait }
+    let (names, wait_limit, busy) = (vec![None; count], Wait::LIMIT, WhenBusy::Wait);
+    add::Request { cluster: demo(), names, role, settings, making, wait_limit, busy }
 }
 
 fn updating(settings: Settings) -> update::Request {
-    update::Request { cluster: demo(), node: "m02".into(), settings, force: false, busy: WhenBusy::Wait }
+    let (wait_limit, busy) = (Wait::LIMIT, WhenBusy::Wait);
+    update::Request { cluster: demo(), node: "m02".into(), settings, force: false, wait_limit, busy }
 }
 
 async fn update(cx: &Context<'_>, settings: Settings) -> Result<Changed, OpError> {
@@ -120,7 +128,7 @@ async fn refusals_touch_nothing() {
     let mut world = World::running(&THREE).await;
     let cx = world.context();
     insta::assert_snapshot!(refused(&world, stop(&cx, &["m09"]).await), @"GUEST_NODE_NOT_FOUND: cluster demo has no node m09");
-    insta::assert_snapshot!(refused(&world, stop(&cx, &["demo", "m02", "m03"]).await), @"GUEST_MAJORITY: stopping demo, demo-m02, demo-m03 would lose quorum: 0 of 3 members left");
+    insta::assert_snapshot!(refused(&world, stop(&cx, &["demo", "m02", "m03"]).await), @"GUEST_QUORUM: stopping demo, demo-m02, demo-m03 would lose quorum: 0 of 3 members left");
     insta::assert_snapshot!(refused(&world, delete(&cx, &["demo", "m02", "m03"]).await), @"GUEST_LAST_CONTROL_PLANE: cannot delete all 3 control planes of cluster demo");
     let named =
         |name: &str| add::Request { names: vec![Some(name.parse().unwrap())], ..adding(1, Role::Worker) };
@@ -142,7 +150,7 @@ async fn refusals_touch_nothing() {
 async fn nothing_is_added_to_a_cluster_that_is_stopped_or_paused() {
     let world = World::running(&["control-plane"]).await;
     let cx = world.context();
-    for machine in cx.engine().machines(&demo()).await.unwrap().values() {
+    for machine in world.machines().await.values() {
         cx.bootstrapper.pause(machine.as_ref(), None).await.unwrap();
     }
     insta::assert_snapshot!(refused(&world, add::run(&cx, &adding(1, Role::Worker)).await), @"GUEST_PAUSED: cluster demo is paused");
@@ -206,4 +214,43 @@ async fn killed_at_any_call_update_goes_on() {
         killed_anywhere(async || World::running(&TWO).await, async |cx| update(cx, settings.clone()).await)
             .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_with_a_user_namespace_have_ids_of_their_own_until_they_are_deleted() {
+    let world = World::running(&["control-plane"]).await;
+    let mut request = adding(2, Role::Worker);
+    request.making.isolation = Some(Isolation::User);
+    add::run(&world.context(), &request).await.unwrap();
+    let ids = async || world.found().await.cluster.unwrap().allocations.ids;
+    let first = ids().await;
+    let ranges: Vec<_> = first.values().collect();
+    assert_eq!(first.keys().map(AsRef::as_ref).collect::<Vec<&str>>(), ["demo-m02", "demo-m03"]);
+    assert!(!ranges[0].overlaps(ranges[1]), "{first:?}");
+    delete(&world.context(), &["m02"]).await.unwrap();
+    assert_eq!(ids().await.keys().map(AsRef::as_ref).collect::<Vec<&str>>(), ["demo-m03"]);
+    // Another cluster's are not given a second time.
+    let mut other = flotilla_testkit::fake::cluster("10.213.9.0/24");
+    other.spec.name = "other".parse().unwrap();
+    other.spec.nodes[0].name = "other".parse().unwrap();
+    other.allocations.nodes.clear();
+    other.allocate().unwrap();
+    let taken = *first.values().next().unwrap();
+    other.allocations.ids.insert("other".parse().unwrap(), taken);
+    world.save(&other);
+    add::run(&world.context(), &request).await.unwrap();
+    let all = ids().await;
+    assert_eq!(all.len(), 3);
+    assert!(!all.values().any(|range| range.overlaps(&taken)), "{all:?}");
+    assert_eq!(all[&"demo-m03".parse().unwrap()], first[&"demo-m03".parse().unwrap()], "it keeps its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_of_one_node_does_not_take_back_the_deletion_of_another() {
+    let world = World::running(&["control-plane", "worker", "worker"]).await;
+    let mut cluster = world.store.get(&demo()).unwrap();
+    cluster.allocations.leaving.insert("demo-m03".parse().unwrap());
+    world.save(&cluster);
+    update(&world.context(), labels()).await.unwrap();
+    assert_eq!(world.store.get(&demo()).unwrap().allocations.leaving, cluster.allocations.leaving);
 }

@@ -13,7 +13,7 @@ fn request(node: Option<&str>, change: Change) -> Request {
 
 async fn paused(world: &World) -> Vec<String> {
     let mut paused = Vec::new();
-    for (name, machine) in world.context().engine().machines(&demo()).await.unwrap() {
+    for (name, machine) in world.machines().await {
         if world.host.bootstrapper.is_paused(machine.as_ref()).await {
             paused.push(name.to_string());
         }
@@ -36,7 +36,7 @@ async fn a_cluster_or_one_node_is_paused_and_unpaused() {
 async fn what_costs_the_majority_or_cannot_be_reached_is_refused() {
     let world = World::running(&["control-plane", "control-plane", "worker"]).await;
     let run = async |request: Request| refused(&world, pause::run(&world.context(), &request).await);
-    insta::assert_snapshot!(run(request(Some("demo"), PAUSE)).await, @"GUEST_MAJORITY: pausing demo would lose quorum: 1 of 2 members left");
+    insta::assert_snapshot!(run(request(Some("demo"), PAUSE)).await, @"GUEST_QUORUM: pausing demo would lose quorum: 1 of 2 members left");
     insta::assert_snapshot!(run(request(Some("m09"), PAUSE)).await, @"GUEST_NODE_NOT_FOUND: cluster demo has no node m09");
     assert_eq!(paused(&world).await, [""; 0]);
     pause::run(&world.context(), &request(Some("demo"), Change::Pause { force: true })).await.unwrap();

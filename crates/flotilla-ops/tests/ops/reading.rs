@@ -1,9 +1,12 @@
 //! Use cases that only read: `ip`, `export`, `list`, `node list`, `logs`, `ssh`, `kubectl`.
 
-use flotilla_core::Bootstrapper;
+use flotilla_core::{Bootstrapper, Driver, Exit, Kubeconfig, MachineId, TtySize};
 use flotilla_ops::logs::Logs;
+use flotilla_ops::ssh::Streams;
 use flotilla_ops::{Context, OpError, export, ip, kubectl, list, list_nodes, logs, ssh};
-use flotilla_spec::WantedPower;
+use flotilla_spec::{ClusterName, WantedPower};
+use flotilla_testkit::fake::{Act, Opened};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::{World, demo};
 
@@ -42,14 +45,8 @@ async fn errors(cx: &Context<'_>, cluster: &flotilla_spec::ClusterName) -> Vec<&
         export::run(cx, &export::Request { cluster: cluster() }).await.map_err(code).err(),
         list_nodes::run(cx, &list_nodes::Request { cluster: cluster() }).await.map_err(code).err(),
         kubectl::run(cx, &kubectl::Request { cluster: cluster() }).await.map_err(code).err(),
-        ssh::run(cx, &ssh::Request { cluster: cluster(), node: None, command: Vec::new() })
-            .await
-            .map_err(code)
-            .err(),
-        logs::run(cx, &logs::Request { cluster: cluster(), node: None, lines: 5, follow: false })
-            .await
-            .map_err(code)
-            .err(),
+        ssh::run(cx, &ssh_request(cluster(), None, &[])).await.map_err(code).err(),
+        logs::run(cx, &logs_request(cluster(), None, false)).await.map_err(code).err(),
     ]
     .into_iter()
     .flatten()
@@ -77,7 +74,7 @@ async fn an_exported_file_makes_the_same_cluster() {
 }
 
 async fn listed(world: &World, light: bool) -> String {
-    let listed = list::run(&world.context(), list::Request { light }).await.unwrap();
+    let listed = list::run(&world.context(), list::Request { light, control_planes: false }).await.unwrap();
     let line = |it: list::Listed| match it.state {
         list::State::Valid(valid) => {
             let power = valid.power.map(|it| format!("{:?} {}", it.status, it.nodes_running));
@@ -99,8 +96,8 @@ async fn clusters_are_listed_with_what_their_machines_say() {
     let world = World::running(&ROLES).await;
     assert_eq!(listed(&world, false).await, "demo Running 2 current: true");
     world.host.driver.lose_power(&demo(), &"demo-m02".parse().unwrap());
-    assert_eq!(listed(&world, false).await, "demo Degraded 1 current: true");
-    let machine = world.context().engine().machine(&demo(), &"demo".parse().unwrap()).await.unwrap();
+    assert_eq!(listed(&world, false).await, "demo Partial 1 current: true");
+    let machine = world.machine("demo").await;
     world.host.bootstrapper.pause(machine.as_ref(), None).await.unwrap();
     assert_eq!(listed(&world, false).await, "demo Paused 1 current: true");
     world.host.driver.lose_power(&demo(), &"demo".parse().unwrap());
@@ -111,6 +108,25 @@ async fn clusters_are_listed_with_what_their_machines_say() {
     assert!(!world.host.calls.log().contains(&"find".to_owned()), "a light list asks no machine");
 }
 
+async fn healthy(world: &World) -> Option<usize> {
+    let request = list::Request { light: false, control_planes: true };
+    match list::run(&world.context(), request).await.unwrap().remove(0).state {
+        list::State::Valid(valid) => valid.power.unwrap().healthy_control_planes,
+        list::State::Invalid { error, .. } => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn healthy_control_planes_are_counted_where_there_are_several() {
+    assert_eq!(healthy(&World::running(&ROLES).await).await, None);
+    let world = World::running(&["control-plane", "control-plane", "control-plane", "worker"]).await;
+    assert_eq!(healthy(&world).await, Some(3));
+    world.host.driver.lose_power(&demo(), &"demo-m02".parse().unwrap());
+    assert_eq!(healthy(&world).await, Some(2));
+    world.host.kubeconfig.remove(&demo(), &[]).unwrap();
+    assert_eq!(healthy(&world).await, Some(0), "the kubeconfig does not lead to it");
+}
+
 #[tokio::test]
 async fn a_state_that_cannot_be_used_is_listed_with_the_reason() {
     let world = World::running(&ROLES).await;
@@ -118,7 +134,7 @@ async fn a_state_that_cannot_be_used_is_listed_with_the_reason() {
     std::fs::write(world.store.folder(&demo()).join("state.json"), "{").unwrap();
     assert_eq!(
         listed(&world, false).await,
-        "begun unfinished: true, there is no cluster begun\ndemo unfinished: false, cannot read the state of cluster demo:"
+        "begun unfinished: true, cluster begun does not exist\ndemo unfinished: false, cannot read the state of cluster demo:"
     );
 }
 
@@ -137,11 +153,25 @@ async fn nodes_are_listed_while_the_api_does_not_answer() {
     assert_eq!(again, nodes);
 }
 
-async fn shell(world: &World, node: Option<&str>, command: &[&str]) -> Result<String, OpError> {
+fn ssh_request(cluster: ClusterName, node: Option<&str>, command: &[&str]) -> ssh::Request {
     let command = command.iter().map(ToString::to_string).collect();
-    let request = ssh::Request { cluster: demo(), node: node.map(str::to_owned), command };
-    let program = ssh::run(&world.context(), &request).await?;
-    Ok(format!("{}: {}", program.machine.name(), program.argv.join(" ")))
+    let (node, term) = (node.map(str::to_owned), Some("xterm".to_owned()));
+    ssh::Request { cluster, node, command, term, streams: Streams::Apart }
+}
+
+fn logs_request(cluster: ClusterName, node: Option<&str>, follow: bool) -> logs::Request {
+    logs::Request { cluster, node: node.map(str::to_owned), lines: 2, follow, streams: Streams::Apart }
+}
+
+/// What was opened last.
+fn opened(world: &World) -> Opened {
+    world.host.driver.programs.opened().pop().unwrap()
+}
+
+async fn shell(world: &World, node: Option<&str>, command: &[&str]) -> Result<String, OpError> {
+    ssh::run(&world.context(), &ssh_request(demo(), node, command)).await?;
+    let Opened { node, argv, .. } = opened(world);
+    Ok(format!("{node}: {}", argv.join(" ")))
 }
 
 #[tokio::test]
@@ -167,6 +197,47 @@ async fn the_first_word_may_name_the_node_with_or_without_two_dashes_after_it() 
 }
 
 #[tokio::test]
+async fn a_word_like_a_node_that_does_not_exist_is_no_program() {
+    let world = World::running(&ROLES).await;
+    for word in ["m99", "demo-m99"] {
+        let error = shell(&world, None, &[word]).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("cluster demo has no node {word}"));
+        assert!(error.hints()[0].contains("demo-m02"), "{:?}", error.hints());
+    }
+    for word in ["m1", "m4", "demo-monitor", "make", "m02x"] {
+        assert_eq!(shell(&world, None, &[word]).await.unwrap(), format!("demo: bash -c {word}"));
+    }
+    // As ssh does it: one argument is a line for the shell.
+    assert_eq!(shell(&world, None, &["ps -e | wc -l"]).await.unwrap(), "demo: bash -c ps -e | wc -l");
+}
+
+#[tokio::test]
+async fn a_program_has_the_streams_of_whoever_asks() {
+    let world = World::running(&ROLES).await;
+    world.host.driver.programs.add("ps", &[Act::Echo, Act::End(Exit::Code(9))]);
+    let size = TtySize { rows: 3, columns: 9 };
+    for (streams, argv, tty) in [
+        (Streams::Apart, &["bash", "-c", "ps"][..], None),
+        (Streams::Terminal(size), &["bash", "-c", "ps"], Some(size)),
+        (Streams::Joined, &["sh", "-c", "exec \"$@\" 2>&1", "sh", "bash", "-c", "ps"], None),
+    ] {
+        let request = ssh::Request { streams, ..ssh_request(demo(), None, &["ps"]) };
+        let mut session = ssh::run(&world.context(), &request).await.unwrap();
+        session.stdin.write_all(b"typed").await.unwrap();
+        session.stdin.shutdown().await.unwrap();
+        let mut text = String::new();
+        session.stdout.read_to_string(&mut text).await.unwrap();
+        assert_eq!((text.as_str(), session.program.wait().await.unwrap()), ("typed", Exit::Code(9)));
+        let found = opened(&world);
+        assert_eq!(
+            (found.argv.iter().map(String::as_str).collect::<Vec<_>>(), found.tty),
+            (argv.to_vec(), tty)
+        );
+        assert_eq!(found.env, [("TERM".to_owned(), "xterm".to_owned())]);
+    }
+}
+
+#[tokio::test]
 async fn kubectl_is_the_bundles_and_needs_a_control_plane() {
     let world = World::running(&ROLES).await;
     let request = kubectl::Request { cluster: demo() };
@@ -178,17 +249,17 @@ async fn kubectl_is_the_bundles_and_needs_a_control_plane() {
 }
 
 async fn show_logs(world: &World, follow: bool) -> Result<Logs, OpError> {
-    let request = logs::Request { cluster: demo(), node: Some("m02".to_owned()), lines: 2, follow };
-    logs::run(&world.context(), &request).await
+    logs::run(&world.context(), &logs_request(demo(), Some("m02"), follow)).await
 }
 
 #[tokio::test]
 async fn logs_are_shown_by_the_node_or_read_from_its_disk() {
     let world = World::running(&ROLES).await;
-    let Logs::Running(program) = show_logs(&world, true).await.unwrap() else { panic!("it runs") };
-    assert!(program.argv[2].contains("exec tail -v -n 2 -F "), "{:?}", program.argv);
-    let written = program.machine.guest().write("/var/log/flotilla/kubelet.log", 0o600, b"a\nb\nc\n").await;
-    written.unwrap();
+    let Logs::Running(_) = show_logs(&world, true).await.unwrap() else { panic!("it runs") };
+    let argv = opened(&world).argv;
+    assert!(argv[2].contains("exec tail -v -n 2 -F "), "{argv:?}");
+    let machine = world.machine("demo-m02").await;
+    machine.guest().write("/var/log/flotilla/kubelet.log", 0o600, b"a\nb\nc\n").await.unwrap();
     world.host.driver.lose_power(&demo(), &"demo-m02".parse().unwrap());
     let Logs::Off(logs) = show_logs(&world, false).await.unwrap() else { panic!("it is off") };
     assert!(logs.cluster_runs);
@@ -201,4 +272,17 @@ async fn logs_are_shown_by_the_node_or_read_from_its_disk() {
         "GUEST_NOT_RUNNING",
         "nothing to follow"
     );
+}
+
+#[tokio::test]
+async fn a_cluster_is_unknown_if_all_others_run_but_one_cannot_be_asked_about() {
+    let world = World::running(&["control-plane", "worker", "worker"]).await;
+    let mut cluster = world.found().await.cluster.unwrap();
+    // Another flotilla has made it.
+    cluster.spec.nodes[1].driver = Some(flotilla_spec::DriverName::new("vm"));
+    world.save(&cluster);
+    world.host.driver.remove(&MachineId::new(&demo(), &"demo-m02".parse().unwrap())).await.unwrap();
+    assert_eq!(listed(&world, false).await, "demo Unknown 2 current: true");
+    world.host.driver.lose_power(&demo(), &"demo-m03".parse().unwrap());
+    assert_eq!(listed(&world, false).await, "demo Partial 1 current: true");
 }

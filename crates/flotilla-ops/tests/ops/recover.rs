@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_core::{Changed, Driver, Event};
+use flotilla_core::{Changed, Driver, Event, MachineId};
 use flotilla_engine::store::WhenBusy;
 use flotilla_ops::recover::{self, Recovered, Request};
 use flotilla_ops::{Context, OpError};
@@ -32,7 +32,7 @@ async fn recover(cx: &Context<'_>, request: Request) -> Result<Recovered, OpErro
 /// The machines of these nodes are gone for good, with their disks.
 async fn lose(world: &World, nodes: &[&str]) {
     for node in nodes {
-        world.host.driver.remove(&demo(), &name(node)).await.unwrap();
+        world.host.driver.remove(&MachineId::new(&demo(), &name(node))).await.unwrap();
         world.host.bootstrapper.set_up(&demo(), &name(node), false);
     }
     world.forget();
@@ -46,7 +46,7 @@ async fn survivor() -> World {
 }
 
 async fn set_revision(world: &World, node: &str, revision: u64) {
-    let machine = world.context().engine().machine(&demo(), &name(node)).await.unwrap();
+    let machine = world.machine(node).await;
     world.host.bootstrapper.set_revision(machine.as_ref(), revision).await;
 }
 
@@ -120,7 +120,7 @@ async fn of_members_that_are_silent_the_one_with_the_last_write_is_taken() {
 async fn a_majority_that_answers_or_has_its_data_is_refused() {
     let world = World::running(&ROLES).await;
     let error = recover(&world.context(), forced()).await.unwrap_err();
-    assert_eq!(error.code().name, "GUEST_HAS_MAJORITY");
+    assert_eq!(error.code().name, "GUEST_HAS_QUORUM");
     let silent = silent().await;
     let error = recover(&silent.context(), request()).await.unwrap_err();
     assert_eq!(
@@ -154,7 +154,7 @@ async fn a_control_plane_that_was_stopped_sets_its_data_aside_and_is_off_again()
     set_revision(&world, "demo", 9).await;
     let recovered = recover(&world.context(), forced()).await.unwrap();
     assert_eq!(recovered.node, name("demo"));
-    let machines = world.context().engine().machines(&demo()).await.unwrap();
+    let machines = world.machines().await;
     assert_eq!(machines[&name("demo-m03")].state().power, flotilla_core::Power::Off);
     assert_eq!(recovered.copies.iter().filter(|copy| copy.node == name("demo-m03")).count(), 1);
 }
@@ -167,7 +167,7 @@ fn snapshot(directory: &Path, text: &str) -> PathBuf {
 
 #[tokio::test(start_paused = true)]
 async fn from_a_snapshot_newer_data_is_kept_and_reported() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let from = Some(snapshot(directory.path(), &fake::snapshot("ca", 3)));
     let world = survivor().await;
     set_revision(&world, "demo-m03", 8).await;
@@ -178,7 +178,7 @@ async fn from_a_snapshot_newer_data_is_kept_and_reported() {
           demo-m03:/var/lib/etcd.before-1"]
     );
     let again = recover(&world.context(), Request { from: from.clone(), ..request() }).await.unwrap_err();
-    assert_eq!(again.code().name, "GUEST_HAS_MAJORITY", "the file would be ignored");
+    assert_eq!(again.code().name, "GUEST_HAS_QUORUM", "the file would be ignored");
     let request = || Request { from: from.clone(), ..request() };
     killed_after_the_exchange_it_is_done_again(request).await;
 }
@@ -193,7 +193,7 @@ async fn killed_after_the_exchange_it_is_done_again(request: impl Fn() -> Reques
 
 #[tokio::test]
 async fn a_snapshot_that_proves_nothing_is_refused_before_anything_is_changed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = flotilla_testkit::directory();
     let world = survivor().await;
     for (text, code) in [
         ("no snapshot", "HOST_BAD_SNAPSHOT"),

@@ -9,7 +9,9 @@ use flotilla_engine::store::WhenBusy;
 use flotilla_ops::file::FileText;
 use flotilla_ops::start::{self, GivenNetwork, Request, Sizes, Started, Typed, Wanted};
 use flotilla_ops::{Context, OpError, apply};
-use flotilla_spec::{ClusterSpec, Cpus};
+use flotilla_spec::{ClusterSpec, Cpus, Isolation};
+
+use flotilla_testkit::fake::When;
 
 use crate::world::{World, demo, killed_anywhere, refused};
 
@@ -28,12 +30,19 @@ fn typed(count: u32) -> Typed {
         control_planes: None,
         attaches: false,
         sizes: Sizes::default(),
+        isolation: None,
         network: GivenNetwork::default(),
     }
 }
 
 fn request(wanted: Wanted) -> Request {
-    Request { cluster: demo(), wanted, wait: Wait::for_pods(), force: false, busy: WhenBusy::Wait }
+    Request {
+        cluster: demo(),
+        wanted,
+        wait: Wait::for_cluster(Wait::LIMIT),
+        force: false,
+        busy: WhenBusy::Wait,
+    }
 }
 
 fn of(typed: Typed) -> Request {
@@ -51,7 +60,7 @@ async fn start(cx: &Context<'_>, request: &Request) -> Result<Started, OpError> 
 
 fn applying(body: &str) -> apply::Request {
     let drain = Drain { limit: Duration::from_secs(30), force: false };
-    apply::Request { file: file(body), drain, busy: WhenBusy::Wait }
+    apply::Request { file: file(body), drain, wait_limit: Wait::LIMIT, busy: WhenBusy::Wait }
 }
 
 /// What `apply --yes` does.
@@ -114,7 +123,7 @@ async fn what_cannot_change_is_refused_and_sizes_wait_for_the_next_boot() {
     start(&world.context(), &of(typed(2))).await.unwrap();
     world.forget();
     let cx = world.context();
-    insta::assert_snapshot!(refused(&world, start(&cx, &of(typed(3))).await), @"MK_CONFLICT: cluster demo already exists with another number of nodes");
+    insta::assert_snapshot!(refused(&world, start(&cx, &of(typed(3))).await), @"MK_CONFLICT: cluster demo has 2 nodes, not 3");
     let mut sized = typed(2);
     sized.sizes.cpus = Some(Cpus::Max);
     let started = start(&cx, &of(sized)).await.unwrap();
@@ -140,12 +149,59 @@ async fn a_new_cluster_that_others_leave_no_room_for_is_refused() {
     let request = Request { cluster: "other".parse().unwrap(), ..of(other) };
     let error = start(&cx, &request).await.unwrap_err();
     insta::assert_snapshot!(error.details().join("\n"), @"
-    the node subnet 10.50.0.0/24 overlaps the cluster demo
-    name other is in use: /home/.kube/config already has a context other
-    node name demo is used by cluster demo
-    host port 8080:80 is in use: cluster demo
+    the node subnet 10.50.0.0/24 overlaps the cluster demo; choose another range, or leave it out for a free one
+    name other is in use: /home/.kube/config already has a context other; choose another name with -p, rename cluster, user and context other in /home/.kube/config, or set KUBECONFIG to another file
+    node name demo is used by cluster demo; give the node another name
+    host port 8080:80 is in use: cluster demo; publish another port of the host
     ");
     assert_eq!(world.store.names().unwrap(), [demo()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_get_a_free_range_unless_one_was_asked_for() {
+    let world = World::empty();
+    let mut first = typed(1);
+    first.spec.network.subnet = Some("10.100.0.0/24".parse().unwrap());
+    first.spec.network.service_subnet = "10.112.0.0/16".parse().unwrap();
+    first.network.service_subnet = Some(first.spec.network.service_subnet);
+    start(&world.context(), &of(first)).await.unwrap();
+    world.forget();
+    let mut other = typed(1);
+    other.spec.name = "other".parse().unwrap();
+    other.spec.nodes[0].name = "other".parse().unwrap();
+    let request = |typed: Typed| Request { cluster: "other".parse().unwrap(), ..of(typed) };
+    let mut given = other.clone();
+    given.network.service_subnet = Some(given.spec.network.service_subnet);
+    let cx = world.context();
+    let refused = start(&cx, &request(given)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the service subnet 10.96.0.0/12 overlaps the cluster demo");
+    start(&cx, &request(other.clone())).await.unwrap();
+    let range =
+        || world.store.get(&"other".parse().unwrap()).unwrap().spec.network.service_subnet.to_string();
+    assert_eq!(range(), "10.112.0.0/12");
+    world.forget();
+    assert_eq!(start(&world.context(), &request(other)).await.unwrap().changed, Changed::No);
+    assert_eq!(range(), "10.112.0.0/12", "a cluster keeps its range");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_port_of_the_api_is_chosen_once() {
+    let world = World::empty();
+    let with_port = |port: Option<u16>| {
+        let mut typed = typed(1);
+        typed.spec.api_server.port = port;
+        of(typed)
+    };
+    let cx = world.context();
+    insta::assert_snapshot!(refused(&world, start(&cx, &with_port(Some(10_250))).await), @"MK_USAGE: the API server cannot have port 10250: in every node it is for the kubelet");
+    let started = start(&cx, &with_port(Some(8441))).await.unwrap();
+    assert!(started.server.ends_with(":8441"), "{}", started.server);
+    world.forget();
+    let cx = world.context();
+    for same in [None, Some(8441)] {
+        assert_eq!(start(&cx, &with_port(same)).await.unwrap().changed, Changed::No, "{same:?}");
+    }
+    insta::assert_snapshot!(refused(&world, start(&cx, &with_port(Some(6443))).await), @"MK_CONFLICT: cluster demo already exists with another API server port");
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,4 +269,79 @@ async fn killed_at_any_call_apply_goes_on() {
         };
         killed_anywhere(made, async |cx| apply(cx, after).await).await;
     }
+}
+
+#[tokio::test]
+async fn a_start_with_nothing_to_do_asks_each_node_everything_once() {
+    let world = World::running(&["control-plane", "control-plane", "worker"]).await;
+    let request = Request { busy: WhenBusy::Fail, ..of(Typed { count: None, ..typed(3) }) };
+    assert_eq!(start(&world.context(), &request).await.unwrap().changed, Changed::No);
+    let (calls, mut questions) = (world.host.calls.take(), world.host.calls.take_questions());
+    assert_eq!(calls.iter().filter(|call| *call == "find").count(), 1, "{calls:?}");
+    questions.sort();
+    insta::assert_snapshot!(questions.join("\n"), @"
+    /usr/local/sbin/flotilla-init configure --check demo
+    /usr/local/sbin/flotilla-init configure --check demo-m02
+    /usr/local/sbin/flotilla-init configure --check demo-m03
+    certificates demo
+    certificates demo-m02
+    certificates demo-m03
+    paused demo
+    paused demo-m02
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_nodes_of_a_new_cluster_can_have_user_namespaces_and_keep_them() {
+    let world = World::empty();
+    let user = |count| {
+        let mut typed = typed(count);
+        typed.isolation = Some(Isolation::User);
+        typed.spec.node_defaults.isolation = Isolation::User;
+        typed.spec.nodes.iter_mut().for_each(|node| node.isolation = Isolation::User);
+        typed
+    };
+    start(&world.context(), &of(user(2))).await.unwrap();
+    let cluster = world.found().await.cluster.unwrap();
+    assert_eq!(cluster.allocations.ids.len(), 2);
+    assert_eq!(start(&world.context(), &of(user(2))).await.unwrap().changed, Changed::No);
+    let none = Typed { isolation: Some(Isolation::None), ..typed(2) };
+    let refused = start(&world.context(), &of(none)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "cluster demo already exists with another isolation");
+    assert_eq!(world.found().await.cluster.unwrap(), cluster);
+}
+
+#[tokio::test]
+async fn a_new_cluster_copies_the_users_certificate_authority() {
+    let world = World::empty();
+    let cx = world.context();
+    let folder = flotilla_testkit::directory();
+    let mut wanted = typed(1);
+    wanted.spec.certificate_authority = Some(folder.path().to_owned());
+    let refusal = start(&cx, &of(wanted.clone())).await.unwrap_err();
+    let why =
+        format!("cannot use the certificate authority in {}: there is no ca.key", folder.path().display());
+    assert_eq!((refusal.to_string(), refusal.code().exit_status), (why, 14));
+    assert!(world.store.get(&demo()).is_err(), "nothing is created");
+
+    for (name, text) in [("ca.crt", "certificate"), ("ca.key", "key"), ("notes.txt", "mine")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    // Its control plane cannot be created yet.
+    world.host.calls.fail("start-api demo", When::Before);
+    start(&cx, &of(wanted.clone())).await.unwrap_err();
+    let copied = world.store.get(&demo()).unwrap().allocations.authorities.unwrap();
+    assert_eq!(copied.0.keys().collect::<Vec<_>>(), ["ca.crt", "ca.key"]);
+
+    // The directory is not read again.
+    let path = folder.path().to_owned();
+    drop(folder);
+    start(&cx, &of(wanted.clone())).await.unwrap();
+    let cluster = world.store.get(&demo()).unwrap();
+    assert_eq!(cluster.allocations.authorities, None);
+    assert_eq!(cluster.spec.certificate_authority, Some(path));
+    start(&cx, &of(typed(1))).await.unwrap();
+    wanted.spec.certificate_authority = Some("/another".into());
+    let refusal = start(&cx, &of(wanted)).await.unwrap_err();
+    assert_eq!(refusal.to_string(), "cluster demo already exists with another certificate authority");
 }

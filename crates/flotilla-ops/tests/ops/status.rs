@@ -10,7 +10,7 @@ async fn see(world: &World, node: Option<&str>) -> Result<ClusterStatus, OpError
 }
 
 /// Each node in a few words.
-fn told(seen: &ClusterStatus) -> Vec<String> {
+fn reported(seen: &ClusterStatus) -> Vec<String> {
     let line = |it: &status::NodeStatus| {
         let api =
             it.control_plane.map(|it| format!(" api {:?} configured {:?}", it.api_server, it.is_configured));
@@ -25,12 +25,12 @@ async fn every_node_says_what_runs_in_it() {
     let world = World::running(&["control-plane", "worker"]).await;
     let seen = see(&world, None).await.unwrap();
     assert_eq!(
-        told(&seen),
+        reported(&seen),
         ["demo runs true kubelet true api Running configured Some(true)", "demo-m02 runs true kubelet true"]
     );
     assert_eq!((seen.kubeconfig_problem.clone(), seen.etcd.unwrap().quorum().up), (None, 1));
     assert!(seen.nodes[0].is_primary && seen.nodes[0].health.holds_virtual_ip);
-    assert_eq!(told(&see(&world, Some("m02")).await.unwrap()), ["demo-m02 runs true kubelet true"]);
+    assert_eq!(reported(&see(&world, Some("m02")).await.unwrap()), ["demo-m02 runs true kubelet true"]);
     assert_eq!(see(&world, Some("m09")).await.unwrap_err().code().name, "GUEST_NODE_NOT_FOUND");
     assert!(!world.host.calls.log().iter().any(|call| call.starts_with("ensure")), "it only reads");
 }
@@ -45,14 +45,14 @@ async fn a_node_that_ended_or_is_frozen_is_seen() {
     assert_eq!(seen.nodes[0].health.unresponsive, Some(Unresponsive::Frozen));
     world.host.driver.lose_power(&demo(), &"demo".parse().unwrap());
     let seen = see(&world, None).await.unwrap();
-    assert_eq!(told(&seen)[0], "demo runs false kubelet false api Stopped configured None");
+    assert_eq!(reported(&seen)[0], "demo runs false kubelet false api Stopped configured None");
     assert_eq!(seen.etcd, None, "the only member is not waited for");
 }
 
 #[tokio::test]
 async fn a_paused_cluster_is_paused() {
     let world = World::running(&["control-plane"]).await;
-    let machine = world.context().engine().machine(&demo(), &"demo".parse().unwrap()).await.unwrap();
+    let machine = world.machine("demo").await;
     world.host.bootstrapper.pause(machine.as_ref(), None).await.unwrap();
     let seen = see(&world, None).await.unwrap();
     assert_eq!(seen.nodes[0].control_plane.unwrap().api_server, ApiServer::Paused);

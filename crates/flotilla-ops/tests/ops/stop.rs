@@ -35,7 +35,7 @@ async fn refusals_touch_nothing() {
     let error = stop::run(&world.context(), &absent).await.unwrap_err();
     assert_eq!(
         (error.code().name, error.to_string().as_str()),
-        ("GUEST_NO_CLUSTER", "there is no cluster absent")
+        ("GUEST_NO_CLUSTER", "cluster absent does not exist")
     );
     let _held = world.context().lock(&demo(), "another", WhenBusy::Fail).unwrap();
     let busy = Request { busy: WhenBusy::Fail, ..request() };

@@ -15,7 +15,7 @@ async fn the_cluster_becomes_the_current_context_once() {
     assert_eq!(update(&world.context()).await.unwrap().changed, Changed::Yes);
     assert_eq!(world.host.kubeconfig.current(), Some(demo()));
     let again = update(&world.context()).await.unwrap();
-    let json = r#"{"cluster":"demo","changed":false,"kubeconfig":"/home/.kube/config"}"#;
+    let json = r#"{"cluster":"demo","changed":false,"kubeconfig":"/home/.kube/config","server":"https://10.213.0.254:6443"}"#;
     assert_eq!(serde_json::to_string(&again).unwrap(), json);
 }
 

@@ -1,9 +1,10 @@
 //! A host of fakes with a state directory: what use cases are wired to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{Cluster, Condition, MachineState, Reporter};
+use flotilla_core::{Cluster, Condition, Machine, MachineState, Reporter};
 use flotilla_engine::Fleet;
 use flotilla_engine::converge::Wait;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
@@ -34,7 +35,7 @@ pub(crate) struct Found {
 impl World {
     /// A host without clusters.
     pub(crate) fn empty() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = flotilla_testkit::directory();
         let store = ClusterStore::new(&home.path().join("home"));
         Self { host: FakeHost::default(), store, is_root: true, _home: home }
     }
@@ -45,7 +46,9 @@ impl World {
         let mut cluster = fake::cluster_of_roles(roles);
         world.save(&cluster);
         let wait = Wait { conditions: [Condition::NodeReady].into(), limit: Duration::from_mins(1) };
-        world.context().engine().start(&cluster, &wait).await.unwrap();
+        let locked = world.context().lock(&demo(), "a test", WhenBusy::Fail).unwrap();
+        world.context().engine(&demo()).start(&locked, &cluster, &wait).await.unwrap();
+        drop(locked);
         cluster.allocations.founded = true;
         world.save(&cluster);
         world.forget();
@@ -75,16 +78,28 @@ impl World {
         locked.save(cluster).unwrap();
     }
 
+    /// The machines of the cluster `demo`, as they are now.
+    pub(crate) async fn machines(&self) -> BTreeMap<NodeName, Arc<dyn Machine>> {
+        let cluster = self.store.get(&demo()).unwrap();
+        self.context().engine(&demo()).machines(&cluster).await.unwrap()
+    }
+
+    /// The machine of one of its nodes.
+    pub(crate) async fn machine(&self, node: &str) -> Arc<dyn Machine> {
+        self.machines().await.remove(&node.parse::<NodeName>().unwrap()).unwrap()
+    }
+
     /// Begins new logs of calls and events.
     pub(crate) fn forget(&self) {
         self.host.calls.take();
+        self.host.calls.take_questions();
         self.host.take_events();
     }
 
     pub(crate) async fn found(&self) -> Found {
         let cluster = self.store.load(&demo()).unwrap();
         let observed = match &cluster {
-            Some(cluster) => self.context().engine().observe(cluster).await.unwrap(),
+            Some(cluster) => self.context().engine(&demo()).observe(cluster).await.unwrap(),
             None => flotilla_engine::plan::Observed::nothing(),
         };
         Found {

@@ -134,3 +134,14 @@ nodes:
     let all = changes(&spec(known), &spec(wanted));
     assert!(all.iter().all(|change| change.obstacle().is_some()), "{all:?}");
 }
+
+#[test]
+fn isolation_is_fixed_for_the_lifetime_of_a_node() {
+    let (known, wanted) =
+        ("nodes: [{}, {name: a}]", "nodeDefaults: {isolation: user}\nnodes: [{}, {name: a}, {name: b}]");
+    insta::assert_snapshot!(reported(known, wanted), @r"
+    ~ node demo: isolation none -> user (fixed for the lifetime of a control plane)
+    ~ node a: isolation none -> user (fixed for the lifetime of a node: delete it and add it again)
+    + node b: worker, isolation user
+    ");
+}

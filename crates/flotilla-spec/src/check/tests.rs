@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cpus, FeatureGates, Memory, NetworkSpec, NodeDefaults, SpecErrorKind};
+use crate::{Cpus, FeatureGates, Isolation, Memory, NetworkSpec, NodeDefaults, SpecErrorKind};
 
 const HOST: HostSize = HostSize { cpus: 4, memory: 8 * 1024 * MIB };
 
@@ -13,6 +13,7 @@ fn cluster(nodes: Vec<NodeSpec>) -> ClusterSpec {
         kubernetes_version: "v1.37.1".parse().unwrap(),
         network: NetworkSpec::default(),
         api_server: ApiServerSpec::default(),
+        certificate_authority: None,
         extra_config: Vec::new(),
         feature_gates: FeatureGates::default(),
         taint_control_planes: false,
@@ -86,12 +87,12 @@ fn everything_wrong_with_a_cluster_is_reported_at_once() {
     spec.network.dns_domain = String::new();
     spec.api_server.names = ["a.b", "*.a.b", "*", "a.*.b", "A"].map(str::to_owned).to_vec();
     insta::assert_snapshot!(reported(&spec.check(&HOST)), @r#"
-    Cores: node demo has 5 CPUs, more than the host's 4 (give it at most 4, or `max`)
-    Memory: node demo has 132096 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
+    Cores: node demo has 5 CPUs, more than the host's 4 (use --cpus max, or at most 4)
+    Memory: node demo has 129 GiB of memory, more than the host's 8 GiB (use --memory max, or at most 16 times the host's memory: 128Gi)
     Config: two nodes are named demo ()
-    Memory: node demo has 1023 MiB of memory, but a control plane needs 1024 MiB (give it at least 1024m)
-    Disk: node demo has a disk of 1024 MiB, but needs 2048 MiB (give it at least 2048m)
-    Memory: node demo has 100 MiB of memory, but a worker needs 256 MiB (give it at least 256m)
+    Memory: node demo has 1023 MiB of memory, but a control plane needs 1 GiB (use --memory 1Gi or more)
+    Disk: node demo has a disk of 1 GiB, but needs 2 GiB (use --disk-size 2Gi or more)
+    Memory: node demo has 100 MiB of memory, but a worker needs 256 MiB (use --memory 256Mi or more)
     Usage: "" is not a DNS domain ()
     Usage: "*" is not a valid name for the API server's certificate ()
     Usage: "a.*.b" is not a valid name for the API server's certificate ()
@@ -139,11 +140,11 @@ fn more_memory_than_the_host_has_is_a_warning_unless_it_is_nonsense() {
         assert_ne!(with(over).warnings(&HOST), [], "{over:?}");
     }
     insta::assert_snapshot!(reported(&with(&["9g", "10g", "2g"]).warnings(&HOST)), @"
-    Memory: node n0 has 9216 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
-    Memory: node n1 has 10240 MiB of memory, more than the host's 8192 MiB (give it `max`, or at most 16 times the host's memory: 131072m)
+    Memory: node n0 has 9 GiB of memory, more than the host's 8 GiB (use --memory max, or at most 16 times the host's memory: 128Gi)
+    Memory: node n1 has 10 GiB of memory, more than the host's 8 GiB (use --memory max, or at most 16 times the host's memory: 128Gi)
     ");
     let mut spec = with(&["4g", "3g", "2g"]);
-    insta::assert_snapshot!(reported(&spec.warnings(&HOST)), @"Memory: the running nodes together have 9216 MiB of memory, more than the host's 8192 MiB ()");
+    insta::assert_snapshot!(reported(&spec.warnings(&HOST)), @"Memory: the running nodes together have 9 GiB of memory, more than the host's 8 GiB ()");
     // A stopped node uses no memory.
     spec.nodes[2].power = WantedPower::Stopped;
     assert_eq!(spec.warnings(&HOST), []);
@@ -192,13 +193,20 @@ fn what_a_node_has_of_its_own_must_fit_together() {
             kubernetes_version: Some("v1.36.4".parse().unwrap()),
             bundle: Some("v1.36.4".to_owned()),
             extra_config: vec!["kubelet.v=4".parse().unwrap(), "apiserver.v=4".parse().unwrap()],
-            ..attached("a", Role::Worker, &["/a:/b", "/c:/b:ro"], &["0.0.0.0:80:1"])
+            ..attached(
+                "a",
+                Role::Worker,
+                &["/a:/b", "/c:/b:ro", "/d:/etc/kubernetes/pki", "/d:/var:ro"],
+                &["0.0.0.0:80:1"],
+            )
         },
     ];
     insta::assert_snapshot!(reported(&cluster(broken).check(&HOST)), @"
     Usage: node a: set `kubernetesVersion` or `bundle`, not both (leave out the version: a bundle has one)
     Usage: apiserver.v=4 cannot be set for node a: only kubelet options can be set for one node (set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`)
     Usage: node a has two mounts on /b ()
+    Usage: mount /d:/etc/kubernetes/pki conflicts with /etc/kubernetes, which the node owns (to use your own certificate authority, leave out the mount and set --certificate-authority DIR, or `certificateAuthority` in a file)
+    Usage: mount /d:/var:ro conflicts with /var/run, which the node owns (mount it on another directory, for example `/mnt/data`)
     Usage: port 80:2 of node demo conflicts with 80:1 of node demo (publish another port of the host)
     Usage: port 0.0.0.0:80:1 of node a conflicts with 80:1 of node demo (publish another port of the host)
     ");
@@ -311,4 +319,26 @@ fn what_an_earlier_version_accepted_keeps_nobody_from_another_change() {
     wanted.nodes[0].memory = crate::Memory::Bytes(MIB);
     let new = known.new_problems(wanted.check(&HOST), &HOST);
     assert!(matches!(new.as_slice(), [SpecError::MemoryTooSmall { .. }]), "{new:?}");
+}
+
+#[test]
+fn what_a_user_namespace_cannot_have_is_refused() {
+    let mut spec = cluster(vec![
+        node("a", Role::ControlPlane),
+        NodeSpec { isolation: Isolation::User, ..node("b", Role::Worker) },
+    ]);
+    assert_eq!(spec.check(&HOST), []);
+    spec.feature_gates = "KubeletInUserNamespace=false".parse().unwrap();
+    spec.network.cni = "/tmp/cilium-1.18.yaml".parse().unwrap();
+    insta::assert_snapshot!(reported(&spec.check(&HOST)), @r"
+    Usage: node b has `isolation: user`, which needs the feature gate KubeletInUserNamespace (leave out KubeletInUserNamespace=false)
+    Usage: node b has `isolation: user`, in which Cilium cannot run: it needs eBPF (choose another pod network, or `isolation: none`)
+    ");
+    // Its own gate wins over the cluster's.
+    spec.nodes[1].feature_gates = "KubeletInUserNamespace=true".parse().unwrap();
+    spec.network.cni = "/cilium/flannel.yaml".parse().unwrap();
+    assert_eq!(spec.check(&HOST), []);
+    spec.nodes[1].isolation = Isolation::None;
+    spec.nodes[1].feature_gates = "KubeletInUserNamespace=false".parse().unwrap();
+    assert_eq!(spec.check(&HOST), []);
 }

@@ -33,7 +33,7 @@ const CONTROLLER_MANAGER: [(&str, &str); 12] = [
 const API_SERVER: [(&str, &str); 17] = [
     ("advertise-address", ADDRESS),
     ("bind-address", ADDRESS),
-    ("secure-port", "nodes, host and kubeconfig use port 6443"),
+    ("secure-port", "use `--apiserver-port`"),
     ("service-cluster-ip-range", SERVICE_RANGE),
     ("etcd-servers", ETCD),
     ("etcd-prefix", ETCD),

@@ -58,6 +58,11 @@ impl FileNetwork {
         }
     }
 
+    /// Whether it names the range of the services.
+    pub(super) fn names_services(&self) -> bool {
+        self.service_subnet.is_some()
+    }
+
     /// The complete network: omitted settings stay unchanged.
     pub(super) fn over(&self, known: &NetworkSpec) -> NetworkSpec {
         NetworkSpec {

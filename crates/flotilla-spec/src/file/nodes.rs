@@ -11,13 +11,15 @@ use super::{MOST_NODES, read_gates};
 use crate::quantity::parse_disk;
 use crate::text::one_of;
 use crate::{
-    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, KubeletSettings,
-    KubernetesVersion, Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError, Taint, WantedPower,
+    ClusterName, Cpus, DriverName, ExtraOption, FeatureGates, HostMount, HostPort, Isolation,
+    KubeletSettings, KubernetesVersion, Labels, Memory, NodeDefaults, NodeName, NodeSpec, Role, SpecError,
+    Taint, WantedPower,
 };
 
 /// Keys of `nodeDefaults` and of a node.
-pub(super) const SETTING_KEYS: [&str; 13] = [
+pub(super) const SETTING_KEYS: [&str; 14] = [
     "driver",
+    "isolation",
     "cpus",
     "memory",
     "disk",
@@ -38,6 +40,7 @@ pub(super) const KEYS: [&str; 4] = ["name", "count", "role", "state"];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) driver: Option<DriverName>,
+    isolation: Option<Isolation>,
     cpus: Option<Cpus>,
     memory: Option<Memory>,
     disk: Option<u64>,
@@ -57,6 +60,7 @@ impl Settings {
         let field = |key: &str| fields.get(key).copied();
         Self {
             driver: reader.parsed(field("driver"), str::parse),
+            isolation: reader.parsed(field("isolation"), str::parse),
             cpus: reader.parsed(field("cpus"), str::parse),
             memory: reader.parsed(field("memory"), str::parse),
             disk: reader.parsed(field("disk"), parse_disk),
@@ -79,7 +83,8 @@ impl Settings {
     pub(super) fn of_later_nodes(&self) -> NodeDefaults {
         let these = self.clone();
         NodeDefaults {
-            driver: these.driver,
+            driver: DriverName::unless_default(these.driver),
+            isolation: these.isolation.unwrap_or_default(),
             cpus: these.cpus,
             memory: these.memory,
             disk: these.disk,
@@ -100,7 +105,8 @@ impl Settings {
         // A version or a bundle of the node replaces both defaults.
         let source = if self.kubernetes_version.is_some() || self.bundle.is_some() { self } else { defaults };
         NodeSpec {
-            driver: self.driver.clone().or(of_all.driver),
+            driver: DriverName::unless_default(self.driver.clone().or(of_all.driver)),
+            isolation: self.isolation.or(of_all.isolation).unwrap_or_default(),
             cpus: self.cpus.or(of_all.cpus).unwrap_or_default(),
             memory: self.memory.or(of_all.memory).unwrap_or_default(),
             disk: self.disk.or(of_all.disk),

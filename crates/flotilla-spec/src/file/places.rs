@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::reader::{Fields, Reader};
 use super::tree::{Tree, Value};
 use crate::error::{Place, Requirement};
-use crate::{NodeName, RangeUse, SpecError};
+use crate::{NodeName, RangeUse, SpecError, USER_NAMESPACE_GATE};
 
 /// The part of the file that has the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +88,14 @@ impl Places {
             }
             SpecError::KubeletField { node, given, .. } | SpecError::ReservedField { node, given, .. } => {
                 self.of_node(node, "kubelet", Some(given))
+            }
+            SpecError::IsolationGate { node } => {
+                let of_gate = |key| self.of_node(node, key, Some(USER_NAMESPACE_GATE));
+                of_gate("featureGates").or_else(|| of_node(node, "isolation"))
+            }
+            SpecError::IsolationNetwork { node } => of_node(node, "isolation"),
+            SpecError::MountOver { node, mount, .. } => {
+                self.of_node(node, "mounts", Some(&mount.to_string()))
             }
             SpecError::MountTwice { node, .. } => of_node(node, "mounts"),
             SpecError::PortTwice { node, port, .. } | SpecError::PortTaken { node, port, .. } => {

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::quantity::MIB;
-use crate::{Memory, Role};
+use crate::{Isolation, Memory, Role};
 
 mod wrong;
 
@@ -272,7 +272,7 @@ fn the_file_of_a_cluster_reads_as_itself() {
 kubernetesVersion: 1.36.4
 driver: native
 network: {subnet: 10.213.4.0/24, podSubnet: 10.9.0.0/16, nodePodPrefix: /25, cni: ./own.yaml}
-apiServer: {names: ['*.a.b'], ips: [1.2.3.4, '::1']}
+apiServer: {names: ['*.a.b'], ips: [1.2.3.4, '::1'], port: 8443}
 extraConfig: [kubelet.max-pods=50]
 featureGates: {A: true}
 taintControlPlanes: true
@@ -366,4 +366,28 @@ proptest! {
         drop(ClusterFile::read("a", &text));
         drop(ClusterFile::read("a", &format!("{HEAD}nodes:\n{text}")));
     }
+}
+
+#[test]
+fn naming_the_default_driver_is_the_same_as_naming_none() {
+    let spec = |text: &str| read(text).expanded(&newest());
+    let plain = "nodeDefaults: {cpus: 2}\nnodes: [{}, {role: worker}]\n";
+    let named = "driver: native\nnodeDefaults: {driver: native, cpus: 2}\nnodes: [{driver: native}, {role: worker}]\n";
+    assert_eq!(spec(named), spec(plain));
+}
+
+#[test]
+fn a_node_has_its_own_isolation_or_that_of_all() {
+    let spec = |text: &str| read(text).expanded(&newest());
+    let isolations = |spec: &ClusterSpec| spec.nodes.iter().map(|node| node.isolation).collect::<Vec<_>>();
+    let mixed = spec("nodeDefaults: {isolation: user}\nnodes: [{isolation: none}, {role: worker}]\n");
+    assert_eq!(isolations(&mixed), [Isolation::None, Isolation::User]);
+    assert_eq!(mixed.node_defaults.isolation, Isolation::User, "of nodes that are added later");
+    // What is exported reads back: a default that a node lacks would be added to it.
+    let again = ClusterFile::read("a.yaml", &mixed.exported().to_yaml()).unwrap().expanded(&newest());
+    assert_eq!((isolations(&again), again.node_defaults.isolation), (isolations(&mixed), Isolation::None));
+    let same = spec("nodeDefaults: {isolation: user}\nnodes: [{}, {role: worker}]\n");
+    let again = ClusterFile::read("a.yaml", &same.exported().to_yaml()).unwrap().expanded(&newest());
+    assert_eq!((isolations(&again), again.node_defaults.isolation), (isolations(&same), Isolation::User));
+    assert_eq!(spec("nodes: [{isolation: none}]\n"), spec("nodes: [{}]\n"));
 }

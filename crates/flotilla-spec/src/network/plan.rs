@@ -4,8 +4,8 @@
 //! 10.213.0.0/24:  .1 gateway   .2 first node   .3 second node   …   .254 virtual IP
 //! ```
 //!
-//! Nodes are counted from 1. An address depends on nothing but the subnet and that number, so it is the
-//! node's for its whole life.
+//! Nodes are counted from 1. What follows from a node's number is stored with it when the node is added, and is the node's for its
+//! whole life.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -61,7 +61,7 @@ impl NodeLimit {
         count: usize,
     ) -> Option<(Self, usize)> {
         let power = |bits: u8| 1_usize.checked_shl(bits.into()).unwrap_or(usize::MAX);
-        // The network's own address, the gateway, the virtual address and the broadcast address are nobody's.
+        // The network's own address, the gateway, the virtual IP and the broadcast address are nobody's.
         let addresses = power(subnet.max_prefix_len() - subnet.prefix_len()).saturating_sub(4);
         let ranges = power(prefix.saturating_sub(pod_subnet.prefix_len()));
         let limits = [

@@ -125,6 +125,24 @@ fn the_first_free_ranges_are_chosen() {
 }
 
 #[test]
+fn services_get_another_range_only_if_the_default_hides_a_network() {
+    let default = NetworkSpec::default();
+    let usual = Some(net("10.96.0.0/12"));
+    assert_eq!(default.choose_service_subnet(&[]), usual);
+    // Another cluster's, a VPN's whole 10.0.0.0/8 and a default route.
+    let harmless = [net("10.213.0.0/24"), net("10.0.0.0/8"), net("0.0.0.0/0")];
+    assert_eq!(default.choose_service_subnet(&harmless), usual);
+    let tunnel = [net("10.96.0.0/12")];
+    assert_eq!(default.choose_service_subnet(&tunnel), Some(net("10.112.0.0/12")));
+    let two = [net("10.96.0.0/16"), net("10.113.4.0/24")];
+    assert_eq!(default.choose_service_subnet(&two), Some(net("10.128.0.0/12")));
+    let own = spec(Some("10.112.0.0/24"), Some("10.128.0.0/16"), "10.96.0.0/12");
+    assert_eq!(own.choose_service_subnet(&tunnel), Some(net("10.144.0.0/12")));
+    let all: Vec<_> = (96..=176).step_by(16).map(|second| net(&format!("10.{second}.0.0/16"))).collect();
+    assert_eq!(default.choose_service_subnet(&all), None);
+}
+
+#[test]
 fn a_chosen_range_keeps_away_from_the_clusters_own() {
     let network = spec(Some("10.244.0.0/24"), Some("10.213.0.0/17"), "10.245.0.0/16");
     assert_eq!(network.choose_subnet(&[]), Some(net("10.213.128.0/24")));

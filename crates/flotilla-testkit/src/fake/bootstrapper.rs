@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flotilla_core::event::Outcome;
 use flotilla_core::{
-    ApiAccess, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition, Drain,
-    GuestError, KubernetesState, Machine, Member, Membership, NodeHealth, Power, Unresponsive,
+    ApiAccess, Authorities, BootstrapError, Bootstrapper, Certificate, Certificates, Changed, Cmd, Condition,
+    Drain, GuestError, KubernetesState, Machine, MachineRecord, Member, Membership, NodeHealth, Power,
+    Unresponsive,
 };
 use flotilla_core::{Cluster, Node};
 use flotilla_spec::{ClusterName, Cni, NodeName, NodeSpec, Role};
@@ -17,10 +18,8 @@ use flotilla_spec::{ClusterName, Cni, NodeName, NodeSpec, Role};
 use super::Calls;
 use super::etcd::DATA;
 
-/// On disk, as kubeadm has it: from the first start of the API on there is a way to it.
+/// On disk, like kubeadm's: exists from the first start of the API on.
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
-/// A node that has joined stays a member of its cluster.
-pub(super) const JOINED: &str = "/var/lib/joined";
 /// In a joined control plane: the API comes up with the machine.
 pub(super) const SERVES: &str = "/var/lib/serves";
 /// In memory: a machine that was off has no Kubernetes running.
@@ -45,7 +44,7 @@ pub struct FakeBootstrapper {
     unlisted: Mutex<BTreeSet<NodeName>>,
     /// Certificates of nodes that have other than ones that never expire.
     certificates: Mutex<BTreeMap<NodeName, Certificate>>,
-    /// Nodes that see nobody, and that nobody sees.
+    /// Nodes that are disconnected from all others.
     cut_off: Mutex<BTreeSet<String>>,
     /// The API does not answer, whatever runs.
     silent: AtomicBool,
@@ -88,7 +87,7 @@ impl FakeBootstrapper {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone());
     }
 
-    /// Lets the API answer nobody any more.
+    /// Lets the API stop answering.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
@@ -153,8 +152,22 @@ impl FakeBootstrapper {
 
 /// Takes away all that makes a control plane of a machine.
 pub(super) async fn reset(machine: &dyn Machine) -> Result<(), BootstrapError> {
-    let reset = Cmd::new(["rm", "-f", ADMIN, SERVES, API, COMPLETE, JOINED, DATA]);
+    record(machine, Membership::None).await?;
+    let reset = Cmd::new(["rm", "-f", ADMIN, SERVES, API, COMPLETE, DATA]);
     machine.guest().run(reset).await.map(drop).map_err(in_node("reset", machine))
+}
+
+/// Records what a machine is, if it was something else.
+async fn record(machine: &dyn Machine, membership: Membership) -> Result<Outcome, BootstrapError> {
+    if machine.record().await?.membership == membership {
+        return Ok(Outcome::Kept);
+    }
+    machine.set_record(&MachineRecord { membership }).await?;
+    Ok(Outcome::Done)
+}
+
+async fn is_member(machine: &dyn Machine) -> bool {
+    machine.record().await.is_ok_and(|record| record.membership == Membership::Member)
 }
 
 async fn state(machine: &dyn Machine) -> Result<KubernetesState, GuestError> {
@@ -191,6 +204,10 @@ impl Bootstrapper for FakeBootstrapper {
         matches!(cni, Cni::Flannel).then(|| "kind: FakeFlannel".to_owned())
     }
 
+    fn authority_problem(&self, authorities: &Authorities) -> Option<String> {
+        (!authorities.0.contains_key("ca.key")).then(|| "there is no ca.key".to_owned())
+    }
+
     /// A fault here is an API that could not be asked.
     async fn observe(&self, _: &Cluster, _: &Node, machine: &dyn Machine) -> KubernetesState {
         let Ok(call) = self.calls.begin("observe".to_owned()).await else {
@@ -211,7 +228,7 @@ impl Bootstrapper for FakeBootstrapper {
         let state = self.state(machine).await;
         let is_control_plane = node.spec.role == Role::ControlPlane;
         NodeHealth {
-            kubelet: state != KubernetesState::Paused && self.has_joined(machine).await.unwrap_or(false),
+            kubelet: state != KubernetesState::Paused && is_member(machine).await,
             api_server: matches!(state, KubernetesState::Incomplete | KubernetesState::Complete),
             holds_virtual_ip: is_control_plane && cluster.spec.primary().name == node.spec.name,
             unresponsive: None,
@@ -231,6 +248,7 @@ impl Bootstrapper for FakeBootstrapper {
         node: &Node,
         machine: &dyn Machine,
         others: &[Arc<dyn Machine>],
+        _: Duration,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("start-api {}", node.spec.name)).await?;
         self.add_member(cluster, node);
@@ -239,8 +257,9 @@ impl Bootstrapper for FakeBootstrapper {
             let others = others.iter().filter_map(|other| cluster.node(other.name()));
             others.for_each(|other| self.add_member(cluster, &other));
         }
-        self.make_data(machine).await?;
+        self.make_data(machine, None).await?;
         let outcome = mark(machine, API).await?;
+        record(machine, Membership::Member).await?;
         call.end()?;
         Ok(outcome)
     }
@@ -250,6 +269,7 @@ impl Bootstrapper for FakeBootstrapper {
         _: &Cluster,
         node: &Node,
         machine: &dyn Machine,
+        _: Duration,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("complete {}", node.spec.name)).await?;
         if state(machine).await.unwrap_or(KubernetesState::Unreachable) == KubernetesState::Unreachable {
@@ -258,17 +278,6 @@ impl Bootstrapper for FakeBootstrapper {
         let outcome = mark(machine, COMPLETE).await?;
         call.end()?;
         Ok(outcome)
-    }
-
-    async fn membership(&self, machine: &dyn Machine) -> Result<Membership, BootstrapError> {
-        let has = async |path| match machine.state().power {
-            Power::On => Ok::<_, GuestError>(machine.guest().read(path).await?.is_some()),
-            Power::Off => Ok(machine.read_disk(path).is_ok_and(|file| file.is_some())),
-            Power::Unknown(why) => Err(GuestError::Unknown { node: machine.name().to_string(), why }),
-        };
-        let unreadable = |error| in_node("look for marks", machine)(error);
-        let is_member = has(ADMIN).await.map_err(unreadable)? || has(JOINED).await.map_err(unreadable)?;
-        Ok(if is_member { Membership::Member } else { Membership::None })
     }
 
     async fn listed(&self, cluster: &Cluster, _: &dyn Machine) -> Option<BTreeSet<String>> {
@@ -283,6 +292,7 @@ impl Bootstrapper for FakeBootstrapper {
         node: &Node,
         machine: &dyn Machine,
         primary: &dyn Machine,
+        _: Duration,
     ) -> Result<Outcome, BootstrapError> {
         let call = self.calls.begin(format!("join {}", node.spec.name)).await?;
         if state(primary).await.unwrap_or(KubernetesState::Unreachable) != KubernetesState::Complete {
@@ -293,11 +303,11 @@ impl Bootstrapper for FakeBootstrapper {
         }
         if node.spec.role == Role::ControlPlane {
             self.add_member(cluster, node);
-            self.make_data(machine).await?;
+            self.make_data(machine, Some(primary)).await?;
             mark(machine, ADMIN).await?;
             mark(machine, SERVES).await?;
         }
-        let mut outcome = mark(machine, JOINED).await?;
+        let mut outcome = record(machine, Membership::Member).await?;
         if self.unlisted().remove(&node.spec.name) {
             outcome = Outcome::Done;
         }
@@ -322,9 +332,10 @@ impl Bootstrapper for FakeBootstrapper {
         if let Some(members) = self.etcd().get_mut(cluster.name()) {
             members.retain(|member| member.name != node.spec.name.as_ref());
         }
-        // The disk of one that is off cannot be reached.
-        if let Some(machine) = machine.filter(|machine| machine.state().power == Power::On) {
-            reset(machine).await?;
+        match machine {
+            Some(machine) if machine.state().power == Power::On => reset(machine).await?,
+            Some(machine) => drop(record(machine, Membership::None).await?),
+            None => {}
         }
         Ok(call.end()?)
     }
@@ -412,6 +423,7 @@ impl Bootstrapper for FakeBootstrapper {
     }
 
     async fn certificates(&self, machine: &dyn Machine) -> Result<Certificates, BootstrapError> {
+        self.calls.ask(format!("certificates {}", machine.name())).await;
         let all = self.certificate_of().get(machine.name()).cloned().into_iter().collect();
         Ok(Certificates { all, ..Certificates::default() })
     }
@@ -429,16 +441,12 @@ impl Bootstrapper for FakeBootstrapper {
         Ok(call.end()?)
     }
 
-    async fn access(
-        &self,
-        cluster: &Cluster,
-        machine: &dyn Machine,
-    ) -> Result<Option<ApiAccess>, BootstrapError> {
+    async fn access(&self, server: &str, machine: &dyn Machine) -> Result<Option<ApiAccess>, BootstrapError> {
         let call = self.calls.begin("access".to_owned()).await?;
         let made = machine.guest().read(ADMIN).await.is_ok_and(|file| file.is_some());
         call.end()?;
         Ok(made.then(|| ApiAccess {
-            server: cluster.api_url(),
+            server: server.to_owned(),
             ca_pem: CA.to_vec(),
             client_cert_pem: b"certificate".to_vec(),
             client_key_pem: b"key".to_vec(),
@@ -459,6 +467,7 @@ impl Bootstrapper for FakeBootstrapper {
     }
 
     async fn is_paused(&self, machine: &dyn Machine) -> bool {
+        self.calls.ask(format!("paused {}", machine.name())).await;
         matches!(machine.guest().read(PAUSED).await, Ok(Some(_)))
     }
 
@@ -472,5 +481,5 @@ impl Bootstrapper for FakeBootstrapper {
 }
 
 pub(super) fn timed_out(what: &str) -> BootstrapError {
-    BootstrapError::TimedOut { what: what.to_owned(), limit: Duration::ZERO, seen: Vec::new() }
+    BootstrapError::TimedOut { what: what.to_owned(), limit: Duration::ZERO, flag: None, seen: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Bundles that nobody has to build.
+//! Bundles that need no build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct FakeBundles {
     held: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
-/// There is no such bundle, or this host cannot build it.
+/// The bundle does not exist, or this host cannot build it.
 #[derive(Debug, thiserror::Error)]
 #[error("no bundle for {0}")]
 struct NoBundle(String);

@@ -17,6 +17,7 @@ pub struct Calls {
 #[derive(Debug, Default)]
 struct State {
     log: Vec<String>,
+    questions: Vec<String>,
     faults: Vec<(Which, When)>,
     /// The call, counted from 1, in which the program is killed.
     kill: Option<(usize, When)>,
@@ -25,7 +26,7 @@ struct State {
     /// What calls begin with, and how long they take.
     durations: Vec<(String, Duration)>,
     under_way: Vec<String>,
-    /// The calls that were under way at each moment when another began, that one included.
+    /// The calls that were under way each time a call began, including the new one.
     crowds: Vec<Vec<String>>,
 }
 
@@ -43,9 +44,9 @@ pub enum When {
     After,
 }
 
-/// A call failed because it was told to.
+/// A call failed because a test asked for it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("`{0}` was told to fail")]
+#[error("`{0}` failed on purpose")]
 pub struct Fault(String);
 
 /// What unwinds the stack where the program is killed. Nothing catches it, so no code runs after it that a real kill would
@@ -82,6 +83,14 @@ impl Calls {
         log
     }
 
+    /// What nodes were asked about themselves until now; a new list begins. Questions are in no log: they change nothing, and
+    /// none of them is made to fail.
+    pub fn take_questions(&self) -> Vec<String> {
+        let mut questions = Vec::new();
+        self.state.send_modify(|state| questions = std::mem::take(&mut state.questions));
+        questions
+    }
+
     /// Makes the nth call from the last [`Calls::take`] fail, whatever it is; counted from 1.
     pub fn fail_nth(&self, nth: usize, when: When) {
         self.state.send_modify(|state| state.faults.push((Which::Nth(nth), when)));
@@ -114,15 +123,26 @@ impl Calls {
         crowds.map(|crowd| crowd.iter().filter(|call| call.starts_with(beginning)).count()).max().unwrap_or(0)
     }
 
+    /// Notes a question, which may take time like a call.
+    pub(super) async fn ask(&self, line: String) {
+        let time = self.time_of(&line);
+        self.state.send_modify(|state| state.questions.push(line));
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+    }
+
+    fn time_of(&self, line: &str) -> Duration {
+        let state = self.state.borrow();
+        let time = state.durations.iter().find(|(beginning, _)| line.starts_with(beginning));
+        time.map_or(Duration::ZERO, |(_, time)| *time)
+    }
+
     pub(super) async fn begin(&self, line: String) -> Result<Call, Fault> {
         let hold = self.state.borrow().holds.iter().find(|(held, _)| *held == line).cloned();
-        let takes = |state: &State| {
-            let time = state.durations.iter().find(|(beginning, _)| line.starts_with(beginning));
-            time.map(|(_, time)| *time)
-        };
-        let time = takes(&self.state.borrow());
+        let time = self.time_of(&line);
         let call = self.begin_now(line);
-        if let Some(time) = time {
+        if !time.is_zero() {
             tokio::time::sleep(time).await;
         }
         if let Some((_, until)) = hold {
@@ -196,7 +216,7 @@ impl From<Fault> for DriverError {
 
 impl From<Fault> for BootstrapError {
     fn from(fault: Fault) -> Self {
-        Self::Api { action: "bear a fault".to_owned(), source: Box::new(fault) }
+        Self::Api { action: "do as the test wants".to_owned(), source: Box::new(fault) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flotilla_core::{Driver, DriverError, Finding, Host, HostFacts, Network};
+use flotilla_core::{Driver, DriverError, Finding, Host, HostFacts, IdRange, Network};
 
 use super::{Calls, FakeDriver, FakeNetwork};
 
@@ -17,7 +17,11 @@ pub struct FakeComputer {
 
 impl FakeComputer {
     pub fn new(name: &'static str, calls: &Calls, drivers: &[Arc<FakeDriver>]) -> Self {
-        Self { name, network: FakeNetwork::new(calls), drivers: drivers.to_vec() }
+        let network = FakeNetwork::new(calls);
+        for driver in drivers {
+            driver.use_ports(&network.ports);
+        }
+        Self { name, network, drivers: drivers.to_vec() }
     }
 }
 
@@ -29,6 +33,14 @@ impl Host for FakeComputer {
 
     async fn facts(&self) -> Result<HostFacts, DriverError> {
         Ok(HostFacts { lowers_oom_scores: true })
+    }
+
+    /// The first that are not taken, from a million on.
+    async fn free_ids(&self, taken: &[IdRange], count: usize) -> Result<Vec<IdRange>, DriverError> {
+        let ranges = (0..)
+            .map(|number| IdRange { first_id: 1_000_000 + number * IdRange::SIZE, count: IdRange::SIZE });
+        let is_free = |range: &IdRange| !taken.iter().any(|taken| taken.overlaps(range));
+        Ok(ranges.filter(is_free).take(count).collect())
     }
 
     async fn examine(&self) -> Vec<Finding> {

@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Capabilities, Changed, Cluster, Driver, DriverError, Machine, MachineState, PortKind, Power, Refusal,
-    RootFacts,
+    Capabilities, Changed, Driver, DriverError, GuestError, Machine, MachineId, MachineSpec, MachineState,
+    Port, PortKind, Power, Refusal, RootFacts,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, DriverName, NodeName};
 
-use super::{Answer, Calls, FakeMachine};
+use super::etcd::revision_on;
+use super::network::Ports;
+use super::{Answer, Calls, FakeMachine, Programs};
 
 /// The driver of machines that do not exist.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct FakeDriver {
     calls: Calls,
     /// What programs in its machines answer.
     script: Vec<(&'static str, Answer)>,
+    /// What programs in its machines do that somebody talks to.
+    pub programs: Programs,
     state: Mutex<State>,
 }
 
@@ -29,6 +33,8 @@ struct State {
     machines: BTreeMap<(ClusterName, NodeName), FakeMachine>,
     /// The name of the host, if that does not answer.
     silent: Option<String>,
+    /// Those of the host's network.
+    ports: Ports,
 }
 
 impl Default for FakeDriver {
@@ -42,6 +48,7 @@ impl FakeDriver {
     pub fn new(calls: &Calls) -> Self {
         let capabilities = Capabilities {
             host_mounts: true,
+            user_namespaces: true,
             disk_size: true,
             offline_logs: true,
             snapshots: true,
@@ -55,6 +62,7 @@ impl FakeDriver {
             capabilities,
             calls: calls.clone(),
             script: Vec::new(),
+            programs: Programs::default(),
             state: Mutex::default(),
         }
     }
@@ -72,6 +80,11 @@ impl FakeDriver {
         named
     }
 
+    /// Plugs its machines into the ports of a host's network.
+    pub(super) fn use_ports(&self, ports: &Ports) {
+        self.state().ports = ports.clone();
+    }
+
     /// Lets the host of its machines not answer any more.
     pub fn fall_silent(&self, host: &str) {
         self.state().silent = Some(host.to_owned());
@@ -82,15 +95,28 @@ impl FakeDriver {
         self.state().silent = None;
     }
 
+    /// A machine that exists, as it is now.
+    pub fn machine(&self, cluster: &ClusterName, node: &NodeName) -> FakeMachine {
+        let found = self.state().machines.get(&(cluster.clone(), node.clone())).cloned();
+        found.expect("the test has made it")
+    }
+
+    /// The last revision of etcd's data on each disk that has some: all objects of a cluster are lost with the last one.
+    pub fn etcd_revisions(&self, cluster: &ClusterName) -> BTreeMap<NodeName, u64> {
+        let state = self.state();
+        let machines = state.machines.iter().filter(|((of, _), _)| of == cluster);
+        machines.filter_map(|((_, node), machine)| Some((node.clone(), revision_on(machine)?))).collect()
+    }
+
     /// Cuts the power, as a reboot of the host would.
     pub fn lose_power(&self, cluster: &ClusterName, node: &NodeName) {
         self.state().power_off(&(cluster.clone(), node.clone()));
     }
 
-    /// Lets every reading of a file in a machine fail.
-    pub fn break_file(&self, cluster: &ClusterName, node: &NodeName, path: &str) {
+    /// Damages the record of a machine.
+    pub fn break_record(&self, cluster: &ClusterName, node: &NodeName) {
         if let Some(machine) = self.state().machines.get(&(cluster.clone(), node.clone())) {
-            machine.break_file(path);
+            machine.break_record();
         }
     }
 
@@ -136,38 +162,46 @@ impl Driver for FakeDriver {
         self.capabilities.clone()
     }
 
-    async fn check(&self, _: &Cluster, _: &[NodeName]) -> Result<Vec<Refusal>, DriverError> {
+    async fn check(&self, _: &[MachineSpec]) -> Result<Vec<Refusal>, DriverError> {
         self.require_answer()?;
         Ok(Vec::new())
     }
 
-    async fn root(&self, _: &Cluster, _: &NodeName) -> Result<RootFacts, DriverError> {
+    async fn root(&self, _: &MachineSpec) -> Result<RootFacts, DriverError> {
         Ok(RootFacts::default())
     }
 
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
         let call = self.calls.begin("find".to_owned()).await?;
         self.require_answer()?;
-        let machines = self.state().machines.clone();
+        let (machines, ports) = {
+            let state = self.state();
+            (state.machines.clone(), state.ports.clone())
+        };
         call.end()?;
         let found = machines.into_iter().filter(|((of, _), _)| of == cluster);
-        Ok(found.map(|(_, machine)| Arc::new(machine) as Arc<dyn Machine>).collect())
+        let found = found.map(|((_, node), mut machine)| {
+            machine.state.intact &= ports.has(cluster, &node);
+            Arc::new(machine) as Arc<dyn Machine>
+        });
+        Ok(found.collect())
     }
 
-    async fn ensure(
+    async fn boot(
         &self,
-        cluster: &Cluster,
-        node: &NodeName,
+        spec: &MachineSpec,
+        _: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
+        let MachineId { cluster, node } = &spec.id;
         let call = self.calls.begin(format!("ensure {node}")).await?;
         self.require_answer()?;
         let machine = {
             let mut state = self.state();
-            let machine = state
-                .machines
-                .entry((cluster.name().clone(), node.clone()))
-                .or_insert_with(|| FakeMachine::named(node.clone(), &self.script).made_by(&self.name));
+            let machine = state.machines.entry((cluster.clone(), node.clone())).or_insert_with(|| {
+                let machine = FakeMachine::named(node.clone(), &self.script);
+                machine.made_by(&self.name, &self.programs, &self.calls)
+            });
             if machine.state.power == Power::Off || machine.config().is_none() {
                 machine.set_config(config);
             }
@@ -178,18 +212,34 @@ impl Driver for FakeDriver {
         Ok(Arc::new(machine))
     }
 
-    async fn stop(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
-        let call = self.calls.begin(format!("stop {node}")).await?;
+    async fn plug(&self, id: &MachineId, _: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+        let call = self.calls.begin(format!("ensure {}", id.node)).await?;
         self.require_answer()?;
-        let changed = self.state().power_off(&(cluster.clone(), node.clone()));
+        let machine = {
+            let mut state = self.state();
+            let machine = state.machines.get_mut(&(id.cluster.clone(), id.node.clone()));
+            let Some(machine) = machine.filter(|machine| machine.state.power == Power::On) else {
+                return Err(GuestError::Off { node: id.node.to_string() }.into());
+            };
+            machine.state.intact = true;
+            machine.clone()
+        };
+        call.end()?;
+        Ok(Arc::new(machine))
+    }
+
+    async fn stop(&self, id: &MachineId) -> Result<Changed, DriverError> {
+        let call = self.calls.begin(format!("stop {}", id.node)).await?;
+        self.require_answer()?;
+        let changed = self.state().power_off(&(id.cluster.clone(), id.node.clone()));
         call.end()?;
         Ok(changed)
     }
 
-    async fn remove(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
-        let call = self.calls.begin(format!("remove {node}")).await?;
+    async fn remove(&self, id: &MachineId) -> Result<Changed, DriverError> {
+        let call = self.calls.begin(format!("remove {}", id.node)).await?;
         self.require_answer()?;
-        let removed = self.state().machines.remove(&(cluster.clone(), node.clone()));
+        let removed = self.state().machines.remove(&(id.cluster.clone(), id.node.clone()));
         call.end()?;
         Ok(removed.is_some().into())
     }

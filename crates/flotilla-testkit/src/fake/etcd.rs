@@ -1,19 +1,18 @@
 //! An etcd whose data is a number and a revision in a file of the machine.
 
-use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    BootstrapError, Cluster, Cmd, Etcd, Machine, Member, MemberStatus, Node, Power, Snapshot, SnapshotError,
-    SnapshotFile, SnapshotOrigin, Source,
+    BootstrapError, Cluster, Cmd, Content, Etcd, Machine, Member, MemberStatus, Node, Power, Snapshot,
+    SnapshotError, SnapshotFile, SnapshotOrigin, Source, Writer,
 };
 use flotilla_spec::ClusterName;
 
-use super::FakeBootstrapper;
 use super::bootstrapper::{ADMIN, API, CA, COMPLETE, SERVES, in_node, mark, reset, timed_out};
+use super::{FakeBootstrapper, FakeMachine};
 
 /// Where a member has its data: which it is, and its revision.
 pub(super) const DATA: &str = "/var/lib/etcd/member";
@@ -22,10 +21,29 @@ const COPY: &str = "/var/lib/etcd.before-";
 const HEAD: &str = "etcd snapshot";
 const CHECKSUM: &str = "checksum";
 const KEYS: u64 = 7;
+/// The revision of an etcd that nobody has written to.
+const EMPTY: u64 = 1;
 
 /// The text of a snapshot with a checksum, of a cluster with this authority. Fakes have `ca`.
 pub fn snapshot(authority: &str, revision: u64) -> String {
     format!("{HEAD}\nauthority {authority}\nrevision {revision}\n{CHECKSUM}\n")
+}
+
+/// What a member `mID` says of itself.
+pub fn member_status(id: u64, answers: bool, has_leader: bool, alarms: &[&str]) -> MemberStatus {
+    let address = std::net::Ipv4Addr::new(10, 213, 77, 1);
+    let up = answers && has_leader && alarms.is_empty();
+    MemberStatus {
+        member: Member { name: format!("m{id}"), id, address, answers, up, learner: false },
+        is_leader: false,
+        version: None,
+        agreed: None,
+        revision: None,
+        size: None,
+        is_leaderless: answers && !has_leader,
+        alarms: alarms.iter().map(|alarm| (*alarm).to_owned()).collect(),
+        complaints: Vec::new(),
+    }
 }
 
 impl FakeBootstrapper {
@@ -52,13 +70,21 @@ impl FakeBootstrapper {
         members
     }
 
-    /// Gives a machine data of its own, unless it has some.
-    pub(super) async fn make_data(&self, machine: &dyn Machine) -> Result<(), BootstrapError> {
+    /// Gives a machine data of its own, unless it has some: what `from` has, or that of an empty cluster.
+    pub(super) async fn make_data(
+        &self,
+        machine: &dyn Machine,
+        from: Option<&dyn Machine>,
+    ) -> Result<(), BootstrapError> {
         if self.data(machine).await?.is_some() {
             return Ok(());
         }
+        let known = match from {
+            Some(from) => self.data(from).await?,
+            None => None,
+        };
         let id = self.made.fetch_add(1, Ordering::Relaxed);
-        self.put_data(machine, id, 1).await
+        self.put_data(machine, id, known.map_or(EMPTY, |(_, revision)| revision)).await
     }
 
     async fn put_data(&self, machine: &dyn Machine, id: u64, revision: u64) -> Result<(), BootstrapError> {
@@ -70,12 +96,7 @@ impl FakeBootstrapper {
     /// Which data a machine has, and its revision.
     async fn data(&self, machine: &dyn Machine) -> Result<Option<(u64, u64)>, BootstrapError> {
         let bytes = machine.guest().read(DATA).await.map_err(in_node("read data", machine))?;
-        let parse = |bytes: Vec<u8>| {
-            let text = String::from_utf8(bytes).ok()?;
-            let (id, revision) = text.split_once(' ')?;
-            Some((id.parse().ok()?, revision.parse().ok()?))
-        };
-        Ok(bytes.and_then(parse))
+        Ok(bytes.and_then(|bytes| parse(&String::from_utf8(bytes).ok()?)))
     }
 
     /// What is in the data of a machine, which it must have.
@@ -157,11 +178,11 @@ impl Etcd for FakeBootstrapper {
         Ok(members.into_iter().map(status).collect())
     }
 
-    async fn has_data(&self, machine: &dyn Machine) -> Result<bool, BootstrapError> {
+    async fn has_data(&self, _: &Node, machine: &dyn Machine) -> Result<Option<bool>, BootstrapError> {
         match machine.state().power {
             // One that is unknown says why.
-            Power::On | Power::Unknown(_) => Ok(self.data(machine).await?.is_some()),
-            Power::Off => Ok(machine.read_disk(DATA).is_ok_and(|data| data.is_some())),
+            Power::On | Power::Unknown(_) => Ok(Some(self.data(machine).await?.is_some())),
+            Power::Off => Ok(machine.is_on_disk(DATA).expect("a test does not break it")),
         }
     }
 
@@ -184,7 +205,7 @@ impl Etcd for FakeBootstrapper {
         Ok(found)
     }
 
-    async fn save_snapshot(&self, via: &dyn Machine, mut target: File) -> Result<Snapshot, BootstrapError> {
+    async fn save_snapshot(&self, via: &dyn Machine, mut target: Writer) -> Result<Snapshot, BootstrapError> {
         let call = self.calls.begin(format!("save-snapshot {}", via.name())).await?;
         let found = self.examine(via).await?;
         let text = snapshot(&String::from_utf8_lossy(CA), found.revision);
@@ -193,15 +214,15 @@ impl Etcd for FakeBootstrapper {
         Ok(found)
     }
 
-    fn check_snapshot(&self, mut file: File) -> Result<SnapshotFile, SnapshotError> {
+    fn check_snapshot(&self, mut content: Box<dyn Content>) -> Result<SnapshotFile, SnapshotError> {
         let mut text = String::new();
-        file.read_to_string(&mut text)?;
+        content.read_to_string(&mut text)?;
         if !text.starts_with(HEAD) {
             return Err(SnapshotError::NotSnapshot);
         }
         let authorities = text.lines().filter_map(|line| line.strip_prefix("authority "));
         let authorities = authorities.map(|authority| authority.as_bytes().to_vec()).collect();
-        Ok(SnapshotFile { file, has_checksum: text.lines().any(|line| line == CHECKSUM), authorities })
+        Ok(SnapshotFile { content, has_checksum: text.lines().any(|line| line == CHECKSUM), authorities })
     }
 
     async fn snapshot_origin(
@@ -263,9 +284,20 @@ impl Etcd for FakeBootstrapper {
     }
 }
 
-fn revision_of(SnapshotFile { mut file, .. }: SnapshotFile) -> Snapshot {
+/// Which data a file has, and its revision.
+fn parse(text: &str) -> Option<(u64, u64)> {
+    let (id, revision) = text.split_once(' ')?;
+    Some((id.parse().ok()?, revision.parse().ok()?))
+}
+
+/// The revision of the data on the disk of a machine, on or off.
+pub(super) fn revision_on(machine: &FakeMachine) -> Option<u64> {
+    parse(&machine.file(DATA)?).map(|(_, revision)| revision)
+}
+
+fn revision_of(SnapshotFile { mut content, .. }: SnapshotFile) -> Snapshot {
     let mut text = String::new();
-    file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("a test's file can be read");
+    content.rewind().and_then(|()| content.read_to_string(&mut text)).expect("a test's file can be read");
     let revision = text.lines().find_map(|line| line.strip_prefix("revision ")?.parse().ok());
     Snapshot { revision: revision.expect("a snapshot has one"), keys: KEYS, bytes: text.len() as u64 }
 }

@@ -42,6 +42,11 @@ impl FakeKubeconfig {
         self.file().current.clone()
     }
 
+    /// Where it leads for a cluster.
+    pub fn server(&self, name: &ClusterName) -> Option<String> {
+        self.file().known.get(name).map(|access| access.server.clone())
+    }
+
     /// Lets somebody else have a name.
     pub fn take(&self, name: &ClusterName) {
         self.file().taken.insert(name.clone());

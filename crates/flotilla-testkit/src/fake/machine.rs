@@ -1,18 +1,19 @@
 //! A machine made of a map of files and a script of answers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Attach, Cmd, ExecOutput, Guest, GuestError, LogFile, Machine, MachineState, Power, Reader, Writer,
+    Cmd, Code, DriverError, ExecOutput, Guest, GuestError, LogFile, Machine, MachineRecord, MachineState,
+    Membership, Power, Reader, Session, TtySize, Writer,
 };
 use flotilla_node_api::{NodeConfig, NodeStatus};
 use flotilla_spec::{DriverName, NodeName};
 
-use super::{Calls, node};
+use super::{Calls, Opened, Programs, node};
 
 /// What a program answers: its output, or the last line of one that failed.
 pub type Answer = Result<&'static str, &'static str>;
@@ -23,14 +24,21 @@ pub struct FakeMachine {
     name: NodeName,
     driver: DriverName,
     pub(super) state: MachineState,
+    programs: Programs,
     inside: Arc<Inside>,
+    /// Where its host notes what its own program is asked.
+    host: Calls,
 }
 
 #[derive(Debug)]
 struct Inside {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What is known of it; none if nobody can read that any more.
+    record: Mutex<Option<MachineRecord>>,
     /// Files that no reading of succeeds.
     unreadable: Mutex<BTreeSet<String>>,
+    /// Its host cannot reach its disk while it is off.
+    has_hidden_disk: AtomicBool,
     /// The first whose key is in a command's words is taken from the script and is the answer.
     script: Mutex<Vec<(&'static str, Answer)>>,
     /// How it is configured; none before its first boot.
@@ -52,18 +60,21 @@ impl FakeMachine {
     pub fn named(name: NodeName, script: &[(&'static str, Answer)]) -> Self {
         let inside = Inside {
             files: Mutex::default(),
+            record: Mutex::new(Some(MachineRecord::default())),
             unreadable: Mutex::default(),
+            has_hidden_disk: AtomicBool::new(false),
             script: Mutex::new(script.to_vec()),
             config: Mutex::default(),
             statuses: Mutex::default(),
             calls: Calls::default(),
         };
         let state = MachineState { power: Power::On, intact: true };
-        Self { name, driver: DriverName::default(), state, inside: Arc::new(inside) }
+        let (driver, programs, host) = (DriverName::default(), Programs::default(), Calls::default());
+        Self { name, driver, state, programs, inside: Arc::new(inside), host }
     }
 
-    pub(super) fn made_by(self, driver: &DriverName) -> Self {
-        Self { driver: driver.clone(), ..self }
+    pub(super) fn made_by(self, driver: &DriverName, programs: &Programs, host: &Calls) -> Self {
+        Self { driver: driver.clone(), programs: programs.clone(), host: host.clone(), ..self }
     }
 
     /// A file's text.
@@ -74,6 +85,11 @@ impl FakeMachine {
     /// What was done, in order: programs by their words, files by their paths. Reading leaves no trace.
     pub fn log(&self) -> Vec<String> {
         self.inside.calls.log()
+    }
+
+    /// What its programs do that somebody talks to.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     /// Where faults are asked for.
@@ -87,9 +103,35 @@ impl FakeMachine {
         Self { state: MachineState { power: Power::Off, intact: false }, ..self.clone() }
     }
 
+    /// Records what it is to its cluster.
+    #[must_use]
+    pub fn with_membership(self, membership: Membership) -> Self {
+        *self.recorded() = Some(MachineRecord { membership });
+        self
+    }
+
+    /// Damages its record.
+    pub fn break_record(&self) {
+        *self.recorded() = None;
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Option<MachineRecord>> {
+        self.inside.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes a file, whether the machine is on or off.
     pub fn put_file(&self, path: &str, bytes: &[u8]) {
         self.files().insert(path.to_owned(), bytes.to_vec());
+    }
+
+    /// Lets its host not reach its disk while it is off.
+    pub fn hide_disk(&self) {
+        self.inside.has_hidden_disk.store(true, Ordering::Relaxed);
+    }
+
+    /// Loses a file, whether the machine is on or off.
+    pub fn lose_file(&self, path: &str) {
+        self.files().remove(path);
     }
 
     /// Lets every reading of a file fail.
@@ -153,15 +195,23 @@ impl FakeMachine {
         GuestError::File { node: self.name.to_string(), action, path: path.to_owned(), source }
     }
 
-    fn require_power(&self) -> Result<(), GuestError> {
+    fn require_known(&self) -> Result<(), GuestError> {
         match &self.state.power {
-            Power::On => Ok(()),
-            Power::Off => Err(GuestError::Off { node: self.name.to_string() }),
+            Power::On | Power::Off => Ok(()),
             Power::Unknown(why) => Err(GuestError::Unknown { node: self.name.to_string(), why: why.clone() }),
+        }
+    }
+
+    fn require_power(&self) -> Result<(), GuestError> {
+        self.require_known()?;
+        match self.state.power {
+            Power::Off => Err(GuestError::Off { node: self.name.to_string() }),
+            Power::On | Power::Unknown(_) => Ok(()),
         }
     }
 }
 
+#[async_trait]
 impl Machine for FakeMachine {
     fn name(&self) -> &NodeName {
         &self.name
@@ -177,6 +227,23 @@ impl Machine for FakeMachine {
 
     fn guest(&self) -> &dyn Guest {
         self
+    }
+
+    async fn record(&self) -> Result<MachineRecord, DriverError> {
+        self.require_known()?;
+        self.recorded().clone().ok_or_else(|| DriverError::Failed {
+            what: format!("the record of node {} is damaged", self.name),
+            code: Code { name: "HOST_STATE_DAMAGED", exit_status: 38 },
+            hints: vec!["write it again".to_owned()],
+            source: None,
+        })
+    }
+
+    async fn set_record(&self, record: &MachineRecord) -> Result<(), DriverError> {
+        self.require_known()?;
+        let call = self.inside.calls.begin(format!("record {:?}", record.membership)).await?;
+        *self.recorded() = Some(record.clone());
+        Ok(call.end()?)
     }
 
     fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
@@ -197,13 +264,9 @@ impl Machine for FakeMachine {
         Ok(self.files().get(path).cloned())
     }
 
-    fn is_on_disk(&self, path: &str) -> io::Result<bool> {
-        Ok(self.read_disk(path)?.is_some())
-    }
-
-    fn remove_from_disk(&self, path: &str) -> io::Result<()> {
-        self.files().remove(path);
-        Ok(())
+    fn is_on_disk(&self, path: &str) -> io::Result<Option<bool>> {
+        let is_hidden = self.inside.has_hidden_disk.load(Ordering::Relaxed);
+        if is_hidden { Ok(None) } else { Ok(Some(self.read_disk(path)?.is_some())) }
     }
 }
 
@@ -213,25 +276,36 @@ impl Guest for FakeMachine {
         self.require_power()?;
         let argv = cmd.argv.join(" ");
         let call = self.inside.calls.begin(argv.clone()).await?;
-        if let ["rm", "-f", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        if let ["rm", "-f" | "-rf", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..]
+        {
             self.files().retain(|path, _| !paths.contains(&path.as_str()));
         }
         if let Some(answer) = node::answer(self, &cmd) {
+            self.host.ask(format!("{argv} {}", self.name)).await;
             call.end()?;
             return answer;
         }
         let answer = self.answer(&argv).map_err(|last| GuestError::Failed {
             node: self.name.to_string(),
-            argv,
+            argv: argv.clone(),
             status: "exit status: 1".to_owned(),
             tail: last.lines().map(str::to_owned).collect(),
         })?;
         call.end()?;
+        let limit = cmd.max_output.unwrap_or(Cmd::DEFAULT_MAX_OUTPUT);
+        if answer.len() > limit {
+            return Err(GuestError::TooMuchOutput { node: self.name.to_string(), argv, limit });
+        }
         Ok(ExecOutput { stdout: answer.into(), stderr: Vec::new() })
     }
 
-    fn attach(&self, _: Vec<String>, _: Vec<(String, String)>, _: Attach) -> Result<Infallible, GuestError> {
-        unreachable!("nothing takes the place of a test")
+    async fn open(&self, cmd: Cmd, tty: Option<TtySize>) -> Result<Session, GuestError> {
+        self.require_power()?;
+        let (node, argv) = (self.name.to_string(), cmd.argv.join(" "));
+        let call = self.inside.calls.begin(format!("open {argv}")).await?;
+        let session = self.programs.open(&Opened { node: node.clone(), argv: cmd.argv, env: cmd.env, tty });
+        call.end()?;
+        session.ok_or_else(|| GuestError::Start { node, argv, source: io::ErrorKind::NotFound.into() })
     }
 
     async fn write(&self, path: &str, mode: u32, bytes: &[u8]) -> Result<(), GuestError> {

@@ -40,7 +40,7 @@ pub(super) fn answer(machine: &FakeMachine, cmd: &Cmd) -> Option<Result<ExecOutp
     }
 }
 
-/// Nothing differs in a machine that nobody has booted: tests make it by hand.
+/// Nothing differs in a machine that was never booted: tests make it by hand.
 fn differences(machine: &FakeMachine, wanted: &NodeConfig) -> Vec<String> {
     let config = machine.config();
     if config.is_none_or(|config| config == *wanted) {

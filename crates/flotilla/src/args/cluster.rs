@@ -1,15 +1,17 @@
 //! Arguments of the commands about a whole cluster.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::SpecError;
 use flotilla_spec::file::MOST_NODES;
 use jiff::SignedDuration;
 
-use super::OutputArgs;
+use super::{AcceptedStartArgs, OutputArgs};
 
 /// Start a cluster; create it if it does not exist
 ///
@@ -24,17 +26,17 @@ use super::OutputArgs;
     flotilla start -f cluster.yaml                as described in a file\n  \
     flotilla start -p demo --cpus 2 --memory 3g   another cluster, with limits\n  \
     flotilla start --extra-config kubelet.max-pods=50\n  \
-    flotilla start --wait all                     wait until system pods are ready\n  \
+    flotilla start --wait all                     wait for all system pods\n  \
     flotilla start --dry-run                      show what would be done")]
 pub(crate) struct StartArgs {
     /// File that describes the cluster; `-` is standard input
     #[arg(long, short, value_name = "FILE", conflicts_with_all = [
         "nodes", "control_planes", "ha", "taint_control_planes", "cpus", "memory", "disk_size",
-        "kubernetes_version", "driver", "subnet", "pod_subnet", "node_pod_prefix", "cni", "mount", "port", "service_cluster_ip_range", "dns_domain", "extra_config",
-        "feature_gates", "apiserver_names", "apiserver_ips"
+        "kubernetes_version", "driver", "isolation", "subnet", "pod_subnet", "node_pod_prefix", "cni", "mount", "port", "service_cluster_ip_range", "dns_domain", "extra_config",
+        "feature_gates", "apiserver_port", "apiserver_names", "apiserver_ips", "certificate_authority"
     ])]
     pub(crate) file: Option<PathBuf>,
-    /// Number of nodes: control planes, and workers for the rest [default: 1]
+    /// Total number of nodes, control planes included [default: 1]
     #[arg(long, short, value_name = "N",
           value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_NODES)))]
     pub(crate) nodes: Option<u32>,
@@ -53,8 +55,11 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes_version: Option<String>,
     /// Driver that creates the nodes
-    #[arg(long, short, value_enum, default_value_t)]
-    pub(crate) driver: DriverArg,
+    #[arg(long, short, alias = "vm-driver", value_parser = DriverParser, default_value = "native")]
+    pub(crate) driver: String,
+    /// Isolation of the nodes: `user` for user namespaces, in which root is nobody on the host [default: none]
+    #[arg(long, value_name = "none|user")]
+    pub(crate) isolation: Option<String>,
     /// Address range of the nodes [default: a free /24 of 10.213.0.0/16]
     #[arg(long, value_name = "CIDR")]
     pub(crate) subnet: Option<String>,
@@ -70,10 +75,10 @@ pub(crate) struct StartArgs {
     /// Mount a host directory into every node; may be repeated
     #[arg(long, value_name = "SRC:DST[:ro]")]
     pub(crate) mount: Vec<String>,
-    /// Publish a control-plane port on the host; may be repeated
+    /// Publish a port of the first control plane on the host; may be repeated
     #[arg(long, value_name = "[IP:]HOST:NODE[/udp]", visible_alias = "ports", value_delimiter = ',')]
     pub(crate) port: Vec<String>,
-    /// Address range of the services [default: 10.96.0.0/12]
+    /// Address range of the services [default: the first of 10.96.0.0/12, 10.112.0.0/12, … that hides no network of the host]
     #[arg(long, value_name = "CIDR")]
     pub(crate) service_cluster_ip_range: Option<String>,
     /// DNS domain of the cluster [default: cluster.local]
@@ -85,24 +90,30 @@ pub(crate) struct StartArgs {
     /// Feature gates of all components
     #[arg(long, value_name = "GATE=BOOL,…")]
     pub(crate) feature_gates: Option<String>,
+    /// Port of the API server [default: 6443]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) apiserver_port: Option<u16>,
     /// Additional names in the API server's certificate
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) apiserver_names: Vec<String>,
     /// Additional addresses in the API server's certificate
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     pub(crate) apiserver_ips: Vec<String>,
+    /// Directory with your own certificate authority (ca.crt, ca.key), copied when the cluster is created
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certificate_authority: Option<PathBuf>,
     /// Conditions to wait for.
     #[arg(
         long,
         value_name = "all|none|LIST",
         value_delimiter = ',',
-        help = "Conditions to wait for: all, none, or some of apiserver, node_ready, default_sa, system_pods, \
-                  apps_running, kubelet [default: apiserver,node_ready,default_sa (a pod can run)]"
+        help = "Conditions to wait for: all, none, or some of apiserver, node_ready, default_sa, controllers, \
+                  kube_proxy, dns, system_pods, apps_running, kubelet \
+                  [default: apiserver, node_ready, default_sa, controllers, kube_proxy, dns (the cluster works)]"
     )]
     pub(crate) wait: Vec<String>,
-    /// Maximum time to wait
-    #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
-    pub(crate) wait_timeout: Duration,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
     /// Show what would be done and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -114,6 +125,8 @@ pub(crate) struct StartArgs {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) runtime: RuntimeArgs,
+    #[command(flatten)]
+    pub(crate) accepted: AcceptedStartArgs,
     #[arg(long, hide = true, value_parser = |_: &str| Err::<String, _>(SpecError::IsoImage))]
     pub(crate) iso_url: Option<String>,
     #[command(flatten)]
@@ -122,6 +135,14 @@ pub(crate) struct StartArgs {
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// The time limit of whatever a command waits for.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WaitArgs {
+    /// Maximum time to wait for each step: the first answer of the API server, a join, the conditions at the end
+    #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
+    pub(crate) wait_timeout: Duration,
 }
 
 /// The container runtime.
@@ -165,32 +186,25 @@ pub(crate) struct ControlPlaneArgs {
     pub(crate) taint_control_planes: bool,
 }
 
-/// The hidden ones are not implemented: known, so that they are refused with a reason.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum DriverArg {
-    /// Linux namespaces: no Docker, needs root
-    #[default]
-    #[value(name = "native")]
-    Namespaces,
-    #[value(hide = true)]
-    Docker,
-    #[value(hide = true)]
-    Podman,
-    #[value(hide = true, aliases = ["qemu2", "kvm2"])]
-    Qemu,
-    #[value(hide = true)]
-    Ssh,
-}
+/// Accepts every name: which drivers exist is for the spec to say, with an exit status of its own.
+#[derive(Debug, Clone)]
+struct DriverParser;
 
-impl DriverArg {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Namespaces => "native",
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-            Self::Qemu => "qemu",
-            Self::Ssh => "ssh",
-        }
+impl TypedValueParser for DriverParser {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let native = PossibleValue::new("native").help("Linux namespaces: no Docker, needs root");
+        Some(Box::new(std::iter::once(native)))
     }
 }
 
@@ -210,7 +224,7 @@ impl LockArgs {
 
 /// Show the status of a cluster and its nodes
 ///
-/// Exits with 0 if all is well, else with the sum of 1 (a node is down), 2 (Kubernetes is unhealthy) and 4 (wrong
+/// Exits with 0 if all is well, with 7 if a node is down, else with the sum of 2 (Kubernetes is unhealthy) and 4 (wrong
 /// kubeconfig).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -302,7 +316,8 @@ pub(crate) struct KubectlArgs {
 /// Open a shell in a node, or run a command there
 ///
 /// Standard input and output are passed through unchanged. Exits with the exit status of the command. Several words are
-/// joined to one line for the node's shell, like ssh.
+/// joined to one line for the node's shell, like ssh. Also like ssh, it reads all of its standard input: in a loop over
+/// lines, add `< /dev/null`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     flotilla ssh\n  \
@@ -319,6 +334,8 @@ pub(crate) struct SshArgs {
 }
 
 /// Show the logs of a node: kubelet, containerd, control plane
+///
+/// Without a node also the last commands, the last start and the version of the kernel.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  flotilla logs\n  flotilla logs m02 -n 200\n  flotilla logs -f")]
 pub(crate) struct LogsArgs {
@@ -328,6 +345,9 @@ pub(crate) struct LogsArgs {
     /// Follow the logs
     #[arg(long, short)]
     pub(crate) follow: bool,
+    /// Write the logs to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "follow")]
+    pub(crate) file: Option<PathBuf>,
     /// Number of lines to show from the end of each log
     #[arg(long, short = 'n', value_name = "LINES", default_value_t = 60)]
     pub(crate) length: u32,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::cluster::LockArgs;
+use super::cluster::{LockArgs, WaitArgs};
 use super::{Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
@@ -68,6 +68,8 @@ pub(crate) struct SnapshotRestoreArgs {
     /// Restore a file without a checksum, or one that is not proven to be from this cluster
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::OutputArgs;
-use super::cluster::LockArgs;
+use super::cluster::{LockArgs, WaitArgs};
 use super::node::DrainArgs;
 
 /// The cluster file.
@@ -37,6 +37,8 @@ pub(crate) struct ApplyArgs {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) draining: DrainArgs,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]

@@ -4,6 +4,31 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Output, OutputArgs};
 
+/// Select the cluster of commands without -p; list clusters
+///
+/// Without a name it prints the selected one. `default` selects none. A deleted cluster is not selected any more.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+    flotilla profile demo            commands without -p are about demo\n  \
+    flotilla profile default\n  \
+    flotilla profile list -o json --light"
+)]
+pub(crate) struct ProfileArgs {
+    /// Cluster to select
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) name: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: Option<ProfileCommand>,
+}
+
+impl ProfileArgs {
+    pub(super) fn output(&self) -> Output {
+        self.command.as_ref().map_or(Output::Text, ProfileCommand::output)
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
     List(ProfileListArgs),
@@ -45,7 +70,7 @@ pub(crate) enum GetCommand {
 }
 
 impl ProfileCommand {
-    pub(super) fn output(&self) -> Output {
+    fn output(&self) -> Output {
         let Self::List(args) = self;
         match args.output {
             ProfileListOutput::Table => Output::Text,

@@ -8,9 +8,9 @@ use flotilla_spec::file::MOST_NODES;
 
 use super::cluster::{
     DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, RuntimeArgs, SshArgs, StatusArgs,
-    parse_duration,
+    WaitArgs, parse_duration,
 };
-use super::{Output, OutputArgs};
+use super::{DeleteOnFailureArgs, Output, OutputArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -75,6 +75,10 @@ pub(crate) struct NodeAddArgs {
     #[command(flatten)]
     pub(crate) making: NodeMakingArgs,
     #[command(flatten)]
+    pub(crate) failure: DeleteOnFailureArgs,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
+    #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -89,6 +93,9 @@ pub(crate) struct NodeMakingArgs {
     /// Bundle to create the node from: a version, or the first digits of a digest
     #[arg(long, value_name = "VERSION|DIGEST", visible_alias = "image", alias = "iso-url", value_parser = bundle)]
     pub(crate) bundle: Option<String>,
+    /// Isolation: `user` for a user namespace, in which root is nobody on the host [default: as `start` was told]
+    #[arg(long, value_name = "none|user")]
+    pub(crate) isolation: Option<String>,
     /// Setting of the kubelet, overrides that of the cluster; may be repeated
     #[arg(long, value_name = "kubelet.KEY=VALUE", visible_alias = "extra-opts")]
     pub(crate) extra_config: Vec<String>,
@@ -165,6 +172,8 @@ pub(crate) struct NodeUpdateArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
+    #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -187,6 +196,10 @@ pub(crate) struct NodeStartArgs {
     /// All nodes of the cluster
     #[arg(long, conflicts_with_all = ["nodes", "name"])]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) failure: DeleteOnFailureArgs,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]
@@ -237,7 +250,7 @@ pub(crate) struct DrainArgs {
     /// Maximum time to wait until the pods are evicted
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub(crate) drain_timeout: Duration,
-    /// Continue after that time in spite of disruption budgets, and even if etcd loses quorum
+    /// After --drain-timeout, delete pods that a disruption budget protects; also continue if etcd loses quorum
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -366,6 +379,19 @@ impl NodeSshArgs {
 }
 
 impl NodeCommand {
+    pub(super) fn changes_something(&self) -> bool {
+        match self {
+            Self::Update(args) => !args.dry_run,
+            Self::List(_)
+            | Self::Status(_)
+            | Self::Ip(_)
+            | Self::Ssh(_)
+            | Self::Logs(_)
+            | Self::DockerEnv(_) => false,
+            _ => true,
+        }
+    }
+
     pub(super) fn output(&self) -> Output {
         match self {
             Self::Add(args) => args.output.output,

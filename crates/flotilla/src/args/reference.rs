@@ -2,14 +2,23 @@
 
 use std::fmt::Write;
 
-use clap::CommandFactory;
-
-use super::Cli;
-
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+
+/// The options that all commands have are on the page once, with the program itself.
+fn without_global_options(help: &str) -> String {
+    let mut is_global = false;
+    let kept = help.lines().filter(|line| {
+        if !line.is_empty() && !line.starts_with(' ') {
+            is_global = *line == "Global options:";
+        }
+        !is_global
+    });
+    kept.collect::<Vec<_>>().join("\n")
+}
 
 fn render(command: &mut clap::Command, name: &str, page: &mut String) {
     let help = command.clone().term_width(100).render_long_help().to_string();
+    let help = if name == "flotilla" { help } else { without_global_options(&help) };
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
     write!(page, "\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")).expect("a string can be written to");
     for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
@@ -21,7 +30,7 @@ fn render(command: &mut clap::Command, name: &str, page: &mut String) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the developer asks for the page to be written")]
 fn the_reference_page_is_fresh() {
-    let mut command = Cli::command();
+    let mut command = super::command();
     command.build();
     let mut page = String::from("# Commands\n\nGenerated from `--help`; see CONTRIBUTING.md.\n");
     render(&mut command, "flotilla", &mut page);

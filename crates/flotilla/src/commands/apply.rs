@@ -23,7 +23,8 @@ pub(crate) fn run(
     let (cx, file) = file::open(profile, &args.file.path, screen, wiring)?;
     let context = cx.context();
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
-    let request = Request { file, drain, busy: args.lock.busy() };
+    let wait_limit = args.waiting.wait_timeout;
+    let request = Request { file, drain, wait_limit, busy: args.lock.busy() };
     if args.dry_run {
         let plan = cx.wait(apply::plan(&context, &request))?;
         tell_outages(&cx, &plan);
@@ -39,7 +40,7 @@ pub(crate) fn run(
             let request = start_ops::Request {
                 cluster: cx.name.clone(),
                 wanted: start_ops::Wanted::File(request.file),
-                wait: Wait::for_pods(),
+                wait: Wait::for_cluster(wait_limit),
                 force: false,
                 busy: request.busy,
             };
@@ -57,7 +58,7 @@ pub(crate) fn run(
 
 fn tell_plan(cx: &Cx, request: &Request, plan: &Plan) {
     cx.screen.result(&file::to_json(plan), || match plan.changes.as_slice() {
-        [] => format!("{} is as {} says: nothing to do", cx.name, request.file.name),
+        [] => matches(cx, request),
         _ => file::lines(plan),
     });
 }
@@ -65,9 +66,12 @@ fn tell_plan(cx: &Cx, request: &Request, plan: &Plan) {
 fn tell(cx: &Cx, request: &Request, plan: &Plan, changed: Changed) {
     let mut value = file::to_json(plan);
     value["changed"] = json!(changed.is_yes());
-    let file = &request.file.name;
     cx.screen.result(&value, || match changed {
-        Changed::Yes => format!("cluster {} matches {file}", cx.name),
-        Changed::No => format!("cluster {} matches {file}: nothing to do", cx.name),
+        Changed::Yes => format!("applied {} to cluster {}", request.file.name, cx.name),
+        Changed::No => matches(cx, request),
     });
+}
+
+fn matches(cx: &Cx, request: &Request) -> String {
+    format!("cluster {} matches {}: nothing to do", cx.name, request.file.name)
 }

@@ -54,7 +54,7 @@ fn summary(bundle: &Bundle) -> Value {
             "bin": manifest.sizes.bin,
             "rootfs": manifest.sizes.rootfs,
             "store": manifest.sizes.store,
-            "onDisk": manifest.sizes.on_disk,
+            "onDisk": bundle.on_disk(),
         },
         "path": bundle.path,
     })

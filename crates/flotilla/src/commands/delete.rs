@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::cluster::Cx;
+use crate::profile;
 use crate::screen::Screen;
 
 pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
@@ -15,6 +16,10 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
     let delete = async |cluster| {
         let deleted = delete::run(&context, &Request { cluster, busy: args.lock.busy() }).await?;
         tell(cx.screen, &deleted);
+        if profile::selected(cx.settings()).is_some_and(|name| name == deleted.cluster.as_ref()) {
+            // With a name that does not exist, the next command says so.
+            let _ = profile::unselect(cx.settings());
+        }
         Ok(deleted.changed)
     };
     cx.handle_signals()?;
@@ -34,8 +39,8 @@ pub(crate) fn run(cx: &Cx, args: &DeleteArgs) -> Result<(), OpError> {
 fn tell(screen: &Screen, deleted: &Deleted) {
     let name = &deleted.cluster;
     screen.result(deleted, || match deleted.changed {
-        Changed::Yes => format!("{name} is deleted"),
-        Changed::No => format!("there is no cluster {name}: nothing was deleted"),
+        Changed::Yes => format!("deleted cluster {name}"),
+        Changed::No => format!("cluster {name} does not exist: nothing was deleted"),
     });
 }
 

@@ -2,6 +2,7 @@
 
 use flotilla_core::Severity;
 use flotilla_ops::admission::{self, fatal};
+use flotilla_ops::certificates;
 
 use crate::cluster::Cx;
 
@@ -9,7 +10,11 @@ use crate::cluster::Cx;
 pub(crate) fn run(cx: &Cx) -> u8 {
     let context = cx.context();
     let mut findings = cx.wait(admission::examine(&context, &context.bundles.default_version()));
-    findings.extend(cx.examine_certificates());
+    findings.extend(cx.wait(context.fleet.examine_options()));
+    findings.extend(cx.wait(certificates::examine(&context)));
+    for finding in &mut findings {
+        finding.cure = cx.screen.named(&finding.cure);
+    }
     if cx.screen.is_json() {
         cx.screen.json(&findings);
     } else {

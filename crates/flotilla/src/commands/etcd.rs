@@ -35,15 +35,15 @@ impl Explain for NobodyToAsk {
     }
 }
 
-/// Says what is going to happen, and asks unless `yes` was given.
-pub(super) fn agreed(cx: &Cx, yes: bool, lines: &[String]) -> Result<bool, OpError> {
+/// Says what is going to happen, and asks the question unless `yes` was given.
+pub(super) fn agreed(cx: &Cx, yes: bool, lines: &[String], question: &str) -> Result<bool, OpError> {
     if !cx.screen.is_json() {
         cx.screen.line(&lines.join("\n"));
     }
     if yes {
         return Ok(true);
     }
-    let yes = cx.screen.ask("do it?").ok_or(NobodyToAsk)?;
+    let yes = cx.screen.ask(question).ok_or(NobodyToAsk)?;
     if !yes {
         cx.screen.line("nothing was changed");
     }

@@ -12,6 +12,10 @@ use crate::cluster::Cx;
 pub(crate) fn run(cx: &Cx, args: KubectlArgs) -> Result<(), OpError> {
     let request = Request { cluster: cx.name.clone() };
     let Kubectl { program, kubeconfig } = cx.wait(kubectl::run(&cx.context(), &request))?;
-    let error = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig).replace_us();
+    // Beside the kubeconfig, and gone with the cluster: with sudo, kubectl would make root's files in the user's home, and
+    // what it remembers of a deleted cluster would be taken for that of the next one at the same address.
+    let cache = kubeconfig.with_file_name("kubectl-cache");
+    let kubectl = Command::new(&program).args(args.arguments).env("KUBECONFIG", kubeconfig);
+    let error = kubectl.env("KUBECACHEDIR", cache).replace_us();
     Err(EngineError::Io { action: "run", path: program, source: std::io::Error::other(error) }.into())
 }

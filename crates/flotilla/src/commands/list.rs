@@ -1,36 +1,17 @@
 //! `flotilla list`, `flotilla get clusters`, `flotilla profile list`
 
 mod profile;
+mod row;
 
 use flotilla_ops::OpError;
-use flotilla_ops::list::{self, ClusterPower, Listed, Request, State, Status};
-use serde::Serialize;
+use flotilla_ops::list::{self, Listed, Request, State};
 
 use crate::cluster::Cx;
 use crate::screen::table;
 
-pub(crate) use profile::run as run_profiles;
+use row::Row;
 
-/// A cluster of the state directory, as scripts see it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", untagged)]
-enum Row {
-    Valid {
-        name: String,
-        status: Status,
-        nodes: usize,
-        nodes_running: usize,
-        kubernetes_version: String,
-        server: String,
-        /// The current context of the user's kubeconfig.
-        current: bool,
-    },
-    Invalid {
-        name: String,
-        status: &'static str,
-        error: String,
-    },
-}
+pub(crate) use profile::run as run_profiles;
 
 pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
     let listed = cx.wait(list::run(&cx.context(), Request::default()))?;
@@ -47,7 +28,7 @@ pub(crate) fn run(cx: &Cx) -> Result<(), OpError> {
 
 /// As kind lists them: the names alone.
 pub(crate) fn run_names(cx: &Cx) -> Result<(), OpError> {
-    let request = Request { light: !cx.screen.is_json() };
+    let request = Request { light: !cx.screen.is_json(), control_planes: false };
     let listed = cx.wait(list::run(&cx.context(), request))?;
     if cx.screen.is_json() {
         cx.screen.json(&listed.iter().map(Row::of).collect::<Vec<_>>());
@@ -75,53 +56,6 @@ fn tell(cx: &Cx, listed: &[Listed]) {
                 cx.screen.warning(&text, &cure);
             }
             State::Invalid { error, hints, .. } => cx.screen.warning(error, &hints.join("; ")),
-        }
-    }
-}
-
-/// The word for a status, as people and scripts read it.
-fn word(status: Status) -> &'static str {
-    match status {
-        Status::Running => "Running",
-        Status::Degraded => "Degraded",
-        Status::Paused => "Paused",
-        Status::Stopped => "Stopped",
-        Status::Unknown => "Unknown",
-    }
-}
-
-impl Row {
-    fn of(listed: &Listed) -> Self {
-        let name = listed.name.to_string();
-        match &listed.state {
-            State::Valid(valid) => {
-                let unknown = ClusterPower { nodes_running: 0, status: Status::Unknown };
-                let ClusterPower { nodes_running, status } = valid.power.unwrap_or(unknown);
-                Self::Valid {
-                    name,
-                    status,
-                    nodes: valid.cluster.spec.nodes.len(),
-                    nodes_running,
-                    kubernetes_version: valid.cluster.spec.kubernetes_version.to_string(),
-                    server: valid.cluster.api_url(),
-                    current: valid.is_current,
-                }
-            }
-            State::Invalid { error, .. } => Self::Invalid { name, status: "Invalid", error: error.clone() },
-        }
-    }
-
-    fn cells(self) -> Vec<String> {
-        match self {
-            Self::Valid { name, status, nodes, nodes_running, kubernetes_version, server, current } => vec![
-                name,
-                word(status).to_owned(),
-                format!("{nodes_running}/{nodes}"),
-                kubernetes_version,
-                server,
-                if current { "*".to_owned() } else { String::new() },
-            ],
-            Self::Invalid { name, status, .. } => vec![name, status.to_owned()],
         }
     }
 }

@@ -28,8 +28,8 @@ pub(crate) fn run(cx: &Cx, command: NodeCommand) -> Result<u8, OpError> {
         NodeCommand::Update(args) => update::run(cx, &args).map(done),
         NodeCommand::Status(args) => status::run(cx, &args.for_cluster()),
         NodeCommand::Ip(args) => ip::run(cx, &args.ip).map(done),
-        NodeCommand::Ssh(args) => ssh::run(cx, &args.for_cluster()).map(done),
-        NodeCommand::Logs(args) => logs::run(cx, &args.logs).map(done),
+        NodeCommand::Ssh(args) => ssh::run(cx, &args.for_cluster()),
+        NodeCommand::Logs(args) => logs::run(cx, &args.logs),
         NodeCommand::Cp(args) => cp::run_for_node(cx, &args).map(done),
         NodeCommand::Pause(args) => pause::pause_node(cx, &args.pause, &args.name, args.force).map(done),
         NodeCommand::Unpause(args) => pause::unpause(cx, &args.pause, Some(&args.name)).map(done),
@@ -45,6 +45,13 @@ fn nodes_json(done: &NodesChanged) -> Value {
     json!({"cluster": done.cluster, "nodes": done.nodes})
 }
 
-fn joined(names: &[NodeName]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// Nodes as results name them: `node m02`, `nodes m02, m03`.
+fn named(names: &[NodeName]) -> String {
+    let kind = if names.len() == 1 { "node" } else { "nodes" };
+    format!("{kind} {}", names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// The same as the subject of a state: `node m02 is`, `nodes m02, m03 are`.
+fn named_are(names: &[NodeName]) -> String {
+    format!("{} {}", named(names), if names.len() == 1 { "is" } else { "are" })
 }

@@ -38,7 +38,11 @@ fn change(cx: &Cx, args: &PauseArgs, node: Option<&str>, change: Change) -> Resu
         };
         let count = paused.containers;
         let containers = if count == 1 { "container" } else { "containers" };
-        format!("{done} {count} {containers} in {whose}")
+        let what = paused
+            .node
+            .as_ref()
+            .map_or_else(|| format!("cluster {}", cx.name), |node| format!("node {node}"));
+        format!("{done} {what}: {count} {containers} in {whose}")
     });
     Ok(())
 }

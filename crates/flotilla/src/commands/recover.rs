@@ -17,7 +17,8 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
         busy: args.lock.busy(),
     };
     let prepared = cx.wait(recover::prepare(&cx.context(), request))?;
-    if !agreed(cx, args.yes, &lines(cx, args, &prepared))? {
+    let question = format!("Recover etcd of cluster {}?", cx.name);
+    if !agreed(cx, args.yes, &lines(cx, args, &prepared), &question)? {
         return Ok(());
     }
     cx.handle_signals()?;
@@ -25,8 +26,8 @@ pub(crate) fn run(cx: &Cx, args: &RecoverArgs) -> Result<(), OpError> {
     let Recovered { cluster, node, changed, copies, .. } = &recovered;
     let value = json!({"cluster": cluster, "node": node, "changed": changed, "copies": copies});
     cx.screen.result(&value, || match recovered.keys {
-        Some(keys) => format!("the API of {} is back, with {keys} keys", cx.name),
-        None => format!("etcd of {} was already recreated", cx.name),
+        Some(keys) => format!("recovered etcd of cluster {} ({keys} keys)", cx.name),
+        None => format!("etcd of cluster {} is already recovered", cx.name),
     });
     tell_copies(cx, &recovered.copies);
     if recovered.has_others {
@@ -46,7 +47,7 @@ fn lines(cx: &Cx, args: &RecoverArgs, prepared: &Prepared) -> Vec<String> {
     let names: Vec<_> = prepared.control_planes().iter().map(ToString::to_string).collect();
     let guard = if args.force { "" } else { " or have their data" };
     vec![
-        format!("control planes of {}: {}", cx.name, names.join(", ")),
+        format!("control planes of cluster {}: {}", cx.name, names.join(", ")),
         format!("starts those that exist; if a majority of them answer{guard}, nothing else is changed"),
         format!("otherwise recreates etcd with one member from {what} and removes the others from it"),
         "writes that this member has not received are lost; old data is kept on the nodes' disks".to_owned(),

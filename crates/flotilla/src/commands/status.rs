@@ -27,7 +27,7 @@ pub(crate) fn run(cx: &Cx, args: &StatusArgs) -> Result<u8, OpError> {
     let now = Timestamp::now();
     let nodes: Vec<_> = seen.nodes.iter().map(|node| NodeStatus::of(&cx.name, node, now)).collect();
     let etcd = seen.etcd.as_ref().map(|members| EtcdStatus::of(members.quorum(), alarms(cluster, members)));
-    let about = About::new(cluster, seen.created);
+    let about = About::new(cluster, seen.server.clone(), seen.created);
     let is_whole = args.node.is_none();
     // One node is asked for itself.
     let etcd_bits = etcd.as_ref().filter(|_| is_whole).map_or(0, EtcdStatus::exit_bits);

@@ -39,8 +39,8 @@ fn tell(screen: &Screen, stopped: &Stopped) {
     screen.result(stopped, || match stopped.changed {
         Changed::Yes => {
             let flag = profile_flag(name);
-            format!("{name} is stopped; `flotilla start{flag}` starts it again with its data")
+            format!("stopped cluster {name}; `flotilla start{flag}` starts it again with its data")
         }
-        Changed::No => format!("{name} is already stopped"),
+        Changed::No => format!("cluster {name} is already stopped"),
     });
 }

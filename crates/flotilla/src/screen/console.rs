@@ -1,7 +1,14 @@
 //! Where text goes, and where answers come from: the process's own streams, or memory in tests.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use flotilla_core::TtySize;
+use tokio::sync::mpsc;
+
+use super::escape;
+use super::streams::{self, Sink};
 
 /// Standard output, standard error and the user. Clones are handles on the same streams.
 #[derive(Debug, Clone)]
@@ -20,6 +27,8 @@ pub struct Captured {
     pub stderr: String,
     /// The answers to come. With none there is nobody to ask.
     pub answers: Vec<bool>,
+    /// What is on standard input.
+    pub input: Vec<u8>,
 }
 
 impl Console {
@@ -32,6 +41,15 @@ impl Console {
     pub fn in_memory(answers: impl IntoIterator<Item = bool>) -> Self {
         let captured = Captured { answers: answers.into_iter().collect(), ..Captured::default() };
         Self(Streams::Memory(Arc::new(Mutex::new(captured))))
+    }
+
+    /// A console in memory with this on standard input.
+    #[must_use]
+    pub fn with_input(self, input: &[u8]) -> Self {
+        if let Streams::Memory(captured) = &self.0 {
+            input.clone_into(&mut lock(captured).input);
+        }
+        self
     }
 
     /// What a console in memory has so far.
@@ -47,10 +65,17 @@ impl Console {
         matches!(self.0, Streams::Process) && io::stderr().is_terminal()
     }
 
+    /// Whether standard output is a terminal.
+    pub(crate) fn shows_data(&self) -> bool {
+        matches!(self.0, Streams::Process) && io::stdout().is_terminal()
+    }
+
     /// Writes a line to standard output.
     pub(crate) fn out(&self, text: &str) -> io::Result<()> {
         match &self.0 {
-            Streams::Process => writeln!(anstream::stdout(), "{text}"),
+            Streams::Process => {
+                writeln!(anstream::stdout(), "{}", visible(text, io::stdout().is_terminal()))
+            }
             Streams::Memory(captured) => {
                 append(&mut lock(captured).stdout, text);
                 Ok(())
@@ -61,8 +86,55 @@ impl Console {
     /// Writes a line to standard error. Where that fails, nobody is left to be told.
     pub(crate) fn err(&self, text: &str) {
         match &self.0 {
-            Streams::Process => drop(writeln!(anstream::stderr(), "{text}")),
+            Streams::Process => {
+                drop(writeln!(anstream::stderr(), "{}", visible(text, io::stderr().is_terminal())));
+            }
             Streams::Memory(captured) => append(&mut lock(captured).stderr, text),
+        }
+    }
+
+    /// The size of the terminal, if both standard input and output are on one.
+    pub(crate) fn tty_size(&self) -> Option<TtySize> {
+        match &self.0 {
+            Streams::Process => streams::tty_size(),
+            Streams::Memory(_) => None,
+        }
+    }
+
+    /// Whether standard output and error go to the same place.
+    pub(crate) fn joins_outputs(&self) -> bool {
+        match &self.0 {
+            Streams::Process => streams::are_joined(),
+            Streams::Memory(_) => false,
+        }
+    }
+
+    /// Standard input as it comes, to its end.
+    pub(crate) fn input(&self) -> mpsc::Receiver<Vec<u8>> {
+        match &self.0 {
+            Streams::Process => streams::typed(),
+            Streams::Memory(captured) => {
+                let (sender, typed) = mpsc::channel(1);
+                // It has room for one.
+                let _ = sender.try_send(std::mem::take(&mut lock(captured).input));
+                typed
+            }
+        }
+    }
+
+    /// Takes bytes for standard output.
+    pub(crate) fn stdout(&self) -> io::Result<Sink> {
+        match &self.0 {
+            Streams::Process => streams::of_stdout(),
+            Streams::Memory(captured) => Ok(memory_sink(captured, |captured| &mut captured.stdout)),
+        }
+    }
+
+    /// Takes bytes for standard error.
+    pub(crate) fn stderr(&self) -> io::Result<Sink> {
+        match &self.0 {
+            Streams::Process => streams::of_stderr(),
+            Streams::Memory(captured) => Ok(memory_sink(captured, |captured| &mut captured.stderr)),
         }
     }
 
@@ -89,6 +161,20 @@ impl Console {
             }
         }
     }
+}
+
+fn memory_sink(captured: &Arc<Mutex<Captured>>, stream: fn(&mut Captured) -> &mut String) -> Sink {
+    let captured = Arc::clone(captured);
+    let write = move |chunk: &[u8]| {
+        stream(&mut lock(&captured)).push_str(&String::from_utf8_lossy(chunk));
+        Ok(())
+    };
+    Sink::new(write, None)
+}
+
+/// What a user may see of it: a message may have words in it that a node chose.
+fn visible(text: &str, on_terminal: bool) -> Cow<'_, str> {
+    if on_terminal { Cow::Owned(escape::message(text)) } else { Cow::Borrowed(text) }
 }
 
 fn append(to: &mut String, text: &str) {

@@ -18,33 +18,50 @@ const LONG: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Lines {
     console: Console,
+    progress: Stream,
     state: Mutex<State>,
 }
 
+/// Where progress and notes go. Warnings go to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Output,
+    Error,
+}
+
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     pace: Pace,
     /// Each running step's title and when it last said something.
     running: HashMap<String, (String, Instant)>,
 }
 
 impl Lines {
-    pub(crate) fn to(console: &Console) -> Self {
-        Self { console: console.clone(), state: Mutex::default() }
+    pub(crate) fn to(console: &Console, progress: Stream) -> Self {
+        Self { console: console.clone(), progress, state: Mutex::default() }
     }
 }
 
 impl Reporter for Lines {
     fn report(&self, event: Event) {
         let mut state = self.state.lock().expect("no line is written while the lock is held by a panic");
-        state.pace.take(&event);
-        if let Some(text) = state.render(&event) {
-            self.console.err(&text);
+        if let Some(text) = state.take(&event) {
+            match (self.progress, &event) {
+                (Stream::Error, _) | (_, Event::Warning { .. }) => self.console.err(&text),
+                // A reader that went away is a quiet end, not an error.
+                (Stream::Output, _) => drop(self.console.out(&text)),
+            }
         }
     }
 }
 
 impl State {
+    /// The line for an event, if it gets one.
+    pub(super) fn take(&mut self, event: &Event) -> Option<String> {
+        self.pace.take(event);
+        self.render(event)
+    }
+
     fn render(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Plan { steps, expected, .. } => {
@@ -111,10 +128,7 @@ mod tests {
             done("extra"),
             done("c"),
         ];
-        let lines = events.iter().filter_map(|event| {
-            state.pace.take(event);
-            state.render(event)
-        });
+        let lines = events.iter().filter_map(|event| state.take(event));
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
         3 steps, about 12 s
         making c: about 11 s

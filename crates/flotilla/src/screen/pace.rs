@@ -74,12 +74,8 @@ impl Pace {
         }
     }
 
-    /// `3/12` for a step of the plan, nothing for others.
-    pub(crate) fn position(&self, step: &str) -> Option<(usize, usize)> {
-        Some((self.steps.iter().position(|name| name == step)? + 1, self.steps.len()))
-    }
-
-    /// `3/12` where three of the plan's steps have ended. Steps end in another order than the plan has them.
+    /// `3/12` where three of the plan's steps have ended, nothing for a step of no plan. Steps end in another order than the
+    /// plan has them.
     pub(crate) fn ended(&self, step: &str) -> Option<(usize, usize)> {
         self.steps.iter().any(|name| name == step).then_some((self.ended, self.steps.len()))
     }
@@ -180,8 +176,7 @@ mod tests {
             detail: String::new(),
         });
         assert!((pace.fraction() - 0.7).abs() < 0.001);
-        assert_eq!(pace.position("b"), Some((2, 2)));
-        assert_eq!((pace.position("verify"), pace.ended("verify")), (None, None));
+        assert_eq!(pace.ended("verify"), None);
         assert_eq!(pace.ended("a"), Some((1, 2)));
     }
 

@@ -43,15 +43,15 @@ fn a_cluster_that_is_not_there_is_an_error_with_a_way_out() {
         &["etcd", "snapshot", "restore", "file"],
         &["recover"],
     ];
-    let told = "\
+    let reported = "\
 status: 85
 ----- stdout -----
 ----- stderr -----
-error[GUEST_NO_CLUSTER]: there is no cluster nowhere
+error[GUEST_NO_CLUSTER]: cluster nowhere does not exist
 hint: create it with `flotilla start -p nowhere`
 ";
     for command in commands {
-        assert_eq!(home.run(["-p", "nowhere"].iter().chain(command)).to_string(), told, "{command:?}");
+        assert_eq!(home.run(["-p", "nowhere"].iter().chain(command)).to_string(), reported, "{command:?}");
     }
     assert!(home.files().is_empty(), "{:?}", home.files());
 }
@@ -65,13 +65,13 @@ fn the_default_cluster_needs_no_flag() {
     status: 85
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_NO_CLUSTER]: there is no cluster flotilla
+    error[GUEST_NO_CLUSTER]: cluster flotilla does not exist
     hint: create it with `flotilla start`
     ");
     assert_snapshot!(home().run(["status", "-o", "json"]), @r#"
     status: 85
     ----- stdout -----
-    {"data":{"advice":"create it with `flotilla start`","exitcode":"85","message":"there is no cluster flotilla","name":"GUEST_NO_CLUSTER"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"create it with `flotilla start`","exitcode":"85","issues":"","message":"cluster flotilla does not exist","name":"GUEST_NO_CLUSTER","url":""},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }
@@ -85,7 +85,7 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
     assert_snapshot!(home.run(["delete", "-p", "nowhere"]), @"
     status: 0
     ----- stdout -----
-    there is no cluster nowhere: nothing was deleted
+    cluster nowhere does not exist: nothing was deleted
     ----- stderr -----
     3 steps, about 1 s
     [1/3] removing nowhere from your kubeconfig: nothing to do
@@ -116,9 +116,9 @@ fn damaged_home() -> Home {
 /// A home with a cluster `broken` that has this state.
 fn home_with_state(state: &str) -> Home {
     let home = home();
-    let folder = home.state().join("clusters/broken");
-    fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("state.json"), state).expect("a file");
+    let directory = home.state().join("clusters/broken");
+    fs::create_dir_all(&directory).expect("a directory in the home");
+    fs::write(directory.join("state.json"), state).expect("a file");
     home
 }
 
@@ -135,7 +135,7 @@ fn a_cluster_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     status: 38
     ----- stdout -----
     ----- stderr -----
-    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: schema version 1000 is not supported, the newest supported one is 3
+    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: schema version 1000 is not supported, the newest supported one is 6
     hint: upgrade flotilla; cluster broken was not changed
     ");
     for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {
@@ -157,10 +157,10 @@ fn ranges_that_nobody_knows_are_not_handed_out_a_second_time() {
     let home = damaged_home();
     let start = ["start", "--dry-run", "--force", "-p", "new"];
     let ran = home.run(start);
-    let told = "error[HOST_STATE_DAMAGED]: the address ranges of cluster broken are unknown: its state cannot be read\n\
+    let reported = "error[HOST_STATE_DAMAGED]: the address ranges of cluster broken are unknown: its state cannot be read\n\
         hint: repair cluster broken (see `flotilla status -p broken`), or choose ranges that it does not use with --subnet \
         and --pod-subnet\n";
-    assert!(ran.status == 38 && ran.stderr.ends_with(told), "{ran}");
+    assert!(ran.status == 38 && ran.stderr.ends_with(reported), "{ran}");
     let chosen = ["--subnet", "10.213.99.0/24", "--pod-subnet", "10.253.0.0/16"];
     assert_eq!(home.run(start.iter().chain(&chosen)).status, 0);
 }
@@ -196,7 +196,7 @@ fn a_damaged_cluster_can_be_deleted() {
     for which in [["-p", "broken"].as_slice(), &["--all"]] {
         let home = damaged_home();
         let ran = home.run(["delete"].iter().chain(which)).success();
-        assert_eq!(ran.stdout, "broken is deleted\n");
+        assert_eq!(ran.stdout, "deleted cluster broken\n");
         assert!(home.files().is_empty(), "{:?}", home.files());
     }
 }

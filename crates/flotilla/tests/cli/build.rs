@@ -11,7 +11,8 @@ fn an_unknown_version_names_those_that_are_known() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v9.9.9: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: Kubernetes v9.9.9 is not available: choose v1.37.1, v1.36.4 or v1.35.8
+    hint: build another version from its source: `flotilla bundle build --kubernetes-source PATH`
     ");
     assert!(home.files().is_empty());
 }
@@ -26,7 +27,7 @@ fn an_unknown_version_for_scripts_is_one_event() {
     assert_snapshot!(ran, @r#"
     status: 14
     ----- stdout -----
-    {"data":{"advice":"","exitcode":"14","message":"cannot build a bundle for Kubernetes v9.9.9: the lock file has v1.37.1, v1.36.4, v1.35.8","name":"BUNDLE_UNKNOWN_VERSION"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"build another version from its source: `flotilla bundle build --kubernetes-source PATH`","exitcode":"14","issues":"","message":"Kubernetes v9.9.9 is not available: choose v1.37.1, v1.36.4 or v1.35.8","name":"BUNDLE_UNKNOWN_VERSION","url":""},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
     assert!(home.files().is_empty());
@@ -60,7 +61,7 @@ fn everything_that_is_missing_is_told_to_scripts() {
     assert_snapshot!(home.run(["bundle", "build", "-o", "json"]), @r#"
     status: 39
     ----- stdout -----
-    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle from another machine: flotilla bundle export, flotilla bundle import","exitcode":"39","message":"source 'build' cannot be used on this host: `go` is not in the PATH; `gcc` is not in the PATH; `apt-get` is not in the PATH; `dpkg-deb` is not in the PATH","name":"BUNDLE_NO_SOURCE"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"install Go: https://go.dev/dl\ninstall a C compiler: apt-get install gcc libc6-dev\nbuild on Debian, Ubuntu or another host with apt\nor import a bundle from another machine: flotilla bundle export, flotilla bundle import","exitcode":"39","issues":"","message":"source 'build' cannot be used on this host: `go` is not in the PATH; `gcc` is not in the PATH; `apt-get` is not in the PATH; `dpkg-deb` is not in the PATH","name":"BUNDLE_NO_SOURCE","url":""},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

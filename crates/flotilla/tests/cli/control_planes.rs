@@ -77,23 +77,27 @@ fn nobody_leaves_a_control_plane_that_cannot_be_asked() {
     hint: `flotilla delete -p demo` deletes the cluster
     ");
     let stopped = home.run(["node", "stop", "m02", "-p", "demo"]).success();
-    assert_eq!(stopped.stdout, "demo-m02 is already stopped\n");
+    assert_eq!(stopped.stdout, "node demo-m02 is already stopped\n");
     assert_eq!(home.run(["node", "list", "-p", "demo"]).success().stdout.lines().count(), 5);
 }
 
 #[test]
 fn a_cluster_that_is_there_keeps_its_number_of_control_planes() {
     let Some(home) = stopped() else { return };
-    for (flag, what, hint) in [
+    for (flag, reported, hint) in [
         (
             &["--control-planes", "5"] as &[&str],
-            "number of control planes",
-            "`flotilla node add --control-plane -p demo` and `flotilla node delete -p demo` change it",
+            "cluster demo has 3 control planes, not 5",
+            "`flotilla node add --control-plane -p demo` and `flotilla node delete -p demo` change the number",
         ),
-        (&["--taint-control-planes"], "taint of its control planes", "`flotilla apply -f FILE` changes it"),
+        (
+            &["--taint-control-planes"],
+            "with another taint of its control planes",
+            "`flotilla apply -f FILE` changes it",
+        ),
     ] {
         let ran = home.run(["start", "-p", "demo", "--force"].iter().chain(flag));
         assert_eq!(ran.status, 11, "{ran}");
-        assert!(ran.stderr.ends_with(&format!("with another {what}\nhint: {hint}\n")), "{ran}");
+        assert!(ran.stderr.ends_with(&format!("{reported}\nhint: {hint}\n")), "{ran}");
     }
 }

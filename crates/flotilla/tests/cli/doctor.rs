@@ -6,12 +6,13 @@ use super::exit_codes::on_the_page;
 use super::{home, may_be_root};
 
 /// What is looked at, in the order of the screen: the name for scripts, and the first words for people.
-const CHECKS: [(&str, &str); 22] = [
+const CHECKS: [(&str, &str); 24] = [
     ("HOST_PERMISSION", "permission"),
     ("HOST_OLD_KERNEL", "kernel"),
     ("HOST_NO_NAMESPACES", "namespaces"),
     ("HOST_NO_CGROUPS", "cgroups"),
     ("HOST_NO_OVERLAY", "overlay"),
+    ("HOST_NO_EROFS", "images"),
     ("HOST_READ_ONLY_HOME", "writing"),
     ("HOST_OVERLAY_HOME", "state directory"),
     ("HOST_FEW_INOTIFY", "inotify"),
@@ -29,6 +30,7 @@ const CHECKS: [(&str, &str); 22] = [
     ("IF_SUBNETS_TAKEN", "subnets"),
     ("IF_NO_NAME_SERVER", "name server"),
     ("BUNDLE_NO_SOURCE", "bundle"),
+    ("HOST_NO_USER_NAMESPACES", "user namespaces"),
 ];
 
 /// Names of errors that no look at the host can tell beforehand, and why.
@@ -65,14 +67,14 @@ fn every_check_is_told_to_people() {
     let home = home();
     let ran = home.run(["doctor"]);
     let findings = ran.stdout.lines().filter(|line| !line.starts_with(' '));
-    let told: Vec<_> = findings
+    let reported: Vec<_> = findings
         .map(|line| {
             let (verdict, text) = line.split_at(9);
             assert!(["ok", "warning", "fatal"].contains(&verdict.trim_end()), "{ran}");
             text.split_once(": ").unwrap_or_else(|| panic!("{line:?} in {ran}")).0
         })
         .collect();
-    assert_eq!(told, CHECKS.map(|(_, title)| title), "{ran}");
+    assert_eq!(reported, CHECKS.map(|(_, title)| title), "{ran}");
     assert_eq!(ran.status == 0, !ran.stdout.lines().any(|line| line.starts_with("fatal")), "{ran}");
     assert!(home.files().is_empty());
 }

@@ -20,13 +20,13 @@ fn it_tells_the_plan_and_makes_nothing() {
     let home = home();
     let ran = home.run(["start", "--dry-run", "--force"]).success();
     assert_snapshot!(plan(&ran), @"
-    steps to start flotilla (Kubernetes v1.37.1):
+    steps to start cluster flotilla (Kubernetes v1.37.1):
       creating the network [SUBNET]
       booting node flotilla
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
       adding flotilla to your kubeconfig
-      waiting for the API server, the nodes, the default service account
+      waiting for the API server, the nodes, the default service account, controllers and scheduler, kube-proxy, DNS
     ");
     assert!(home.files().is_empty(), "{:?}", home.files());
 }
@@ -47,13 +47,13 @@ fn the_cluster_is_named_before_or_after_the_command() {
     ];
     let plans = forms.map(|form| plan(&home.run(form).success()));
     assert_snapshot!(plans[0], @"
-    steps to start demo (Kubernetes v1.37.1):
+    steps to start cluster demo (Kubernetes v1.37.1):
       creating the network [SUBNET]
       booting node demo
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
       adding demo to your kubeconfig
-      waiting for the API server, the nodes, the default service account
+      waiting for the API server, the nodes, the default service account, controllers and scheduler, kube-proxy, DNS
     ");
     for (form, other) in forms.iter().zip(&plans) {
         assert_eq!(other, &plans[0], "{form:?}");
@@ -80,7 +80,7 @@ fn it_follows_what_was_asked_for() {
         "--wait=none",
     ];
     assert_snapshot!(plan(&home.run(asked).success()), @"
-    steps to start flotilla (Kubernetes v1.36.4):
+    steps to start cluster flotilla (Kubernetes v1.36.4):
       creating the network [SUBNET]
       booting node flotilla
       starting etcd and the API server
@@ -99,7 +99,8 @@ fn scripts_get_the_steps() {
     let result = events.last().unwrap();
     assert_eq!(result["type"], "dev.flotilla.result");
     assert_eq!(result["data"]["cluster"], "flotilla");
-    let steps = result["data"]["steps"].as_array().unwrap();
+    let steps: Vec<serde_json::Value> =
+        serde_json::from_str(result["data"]["steps"].as_str().unwrap()).unwrap();
     let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["network", "machine/flotilla", "api/flotilla", "complete", "kubeconfig", "wait"]);
 }

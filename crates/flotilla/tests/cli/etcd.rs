@@ -15,9 +15,9 @@ const OTHER: &str = "-----BEGIN CERTIFICATE-----\ndGhlaXJz\n-----END CERTIFICATE
 
 /// Gives a node a disk with the authority of its cluster. It is off.
 fn give_disk(home: &Home, node: &str) {
-    let folder = home.state().join("clusters/demo/nodes").join(node).join("upper/etc/kubernetes/pki");
-    std::fs::create_dir_all(&folder).expect("a folder in the home");
-    std::fs::write(folder.join("ca.crt"), OWN).expect("a file");
+    let directory = home.state().join("clusters/demo/nodes").join(node).join("upper/etc/kubernetes/pki");
+    std::fs::create_dir_all(&directory).expect("a directory in the home");
+    std::fs::write(directory.join("ca.crt"), OWN).expect("a file");
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_stopped_cluster_has_nobody_to_ask() {
     let Some(home) = home_with("- name: demo\n  role: control-plane\n  power: stopped\n", &["demo"]) else {
         return;
     };
-    let told = "\
+    let reported = "\
 status: 83
 ----- stdout -----
 ----- stderr -----
@@ -34,7 +34,7 @@ hint: start it with `flotilla start -p demo`
 ";
     let file = below(&home, "etcd.snapshot");
     for command in [&["etcd", "status"][..], &["etcd", "snapshot", "save", &file]] {
-        assert_eq!(home.run(["-p", "demo"].iter().chain(command)).to_string(), told, "{command:?}");
+        assert_eq!(home.run(["-p", "demo"].iter().chain(command)).to_string(), reported, "{command:?}");
     }
 }
 
@@ -62,7 +62,7 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     assert_snapshot!(home.run(["-p", "demo", "recover"]), @"
     status: 14
     ----- stdout -----
-    control planes of demo: demo, m02
+    control planes of cluster demo: demo, m02
     starts those that exist; if a majority of them answer or have their data, nothing else is changed
     otherwise recreates etcd with one member from the newest data of a control plane and removes the others from it
     writes that this member has not received are lost; old data is kept on the nodes' disks
@@ -76,7 +76,7 @@ fn what_cannot_be_undone_is_told_and_asked_for() {
     assert_snapshot!(home.run(["-p", "demo", "etcd", "snapshot", "restore", &file]), @"
     status: 14
     ----- stdout -----
-    restores etcd of demo from [HOME]/etcd.snapshot: everything written since is lost
+    restores etcd of cluster demo from [HOME]/etcd.snapshot: everything written since is lost
     the API does not answer meanwhile, pods keep running; the old data is kept on the nodes' disks
     one control plane starts from the snapshot, the others join it again
     ----- stderr -----
@@ -93,7 +93,7 @@ fn where_no_control_plane_is_left_there_is_nothing_to_begin_from() {
     let Some(home) = home_with(spec, &["demo", "m02"]) else { return };
     let file = below(&home, "etcd.snapshot");
     std::fs::write(&file, etcd_snapshot(None)).unwrap();
-    let told = "\
+    let reported = "\
 error[GUEST_NO_SURVIVOR]: no control plane of cluster demo has its data and keys
 hint: without its keys it cannot be recovered: run `flotilla delete -p demo`, then `start`
 hint: that deletes the disks of all nodes, with volumes and images: copy what you need first
@@ -101,7 +101,7 @@ hint: that deletes the disks of all nodes, with volumes and images: copy what yo
     for command in [&["recover"][..], &["recover", "--from", &file], &["etcd", "snapshot", "restore", &file]]
     {
         let ran = home.run(["-p", "demo"].iter().chain(command).chain(&["--yes"]));
-        assert_eq!((ran.status, ran.stderr.as_str()), (85, told), "{command:?} {ran}");
+        assert_eq!((ran.status, ran.stderr.as_str()), (85, reported), "{command:?} {ran}");
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) type Code = (String, String);
 #[test]
 fn the_page_has_every_code_of_the_sources() {
     let (mut in_sources, mut todo) = (BTreeSet::new(), vec![PathBuf::from(CRATES)]);
-    while let Some(folder) = todo.pop() {
-        for item in fs::read_dir(&folder).unwrap() {
+    while let Some(directory) = todo.pop() {
+        for item in fs::read_dir(&directory).unwrap() {
             let path = item.unwrap().path();
             if path.is_dir() && !NOT_THE_PROGRAM.iter().any(|name| path.ends_with(name)) {
                 todo.push(path);

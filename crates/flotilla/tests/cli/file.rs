@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 
-use flotilla_testkit::{Home, Ran};
+use flotilla_testkit::{Home, Ran, own_network};
 use insta::assert_snapshot;
 
 use super::{home, may_be_root};
@@ -38,7 +38,7 @@ fn write(home: &Home, rest: &str) {
     fs::write(home.path().join("cluster.yaml"), format!("{HEAD}{rest}")).expect("a file in the home");
 }
 
-/// The same, where the cluster is there, stopped; none for who may not look at it.
+/// The same for a cluster that exists and is stopped; none if this user may not read it.
 fn home_with_cluster(rest: &str) -> Option<Home> {
     home_with_known(KNOWN, rest)
 }
@@ -48,10 +48,10 @@ fn home_with_known(known: &str, rest: &str) -> Option<Home> {
         return None;
     }
     let home = home_with(rest);
-    let folder = home.state().join("clusters/demo");
-    fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("cluster.yaml"), known).expect("a file in the home");
-    fs::write(folder.join("state.json"), STATE).expect("a file in the home");
+    let directory = home.state().join("clusters/demo");
+    fs::create_dir_all(&directory).expect("a directory in the home");
+    fs::write(directory.join("cluster.yaml"), known).expect("a file in the home");
+    fs::write(directory.join("state.json"), STATE).expect("a file in the home");
     Some(home)
 }
 
@@ -64,7 +64,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     ----- stdout -----
     ----- stderr -----
     error[MK_CONFIG]: 2 errors in the request
-        cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+        cluster.yaml:5:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, isolation, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
         cluster.yaml:6:9 (`- name: My_Node`): node name "My_Node" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-node`
     "#);
     for command in ["start", "apply"] {
@@ -76,7 +76,7 @@ fn everything_wrong_is_told_by_every_command_that_reads_a_file() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: cluster.yaml:4:18 (`nodes: [{memory: 100m}]`): node demo has 100 MiB of memory, but a control plane needs 1024 MiB; give it at least 1024m
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: cluster.yaml:4:18 (`nodes: [{memory: 100m}]`): node demo has 100 MiB of memory, but a control plane needs 1 GiB; use memory: 1Gi or more
     ");
     assert_eq!(home.files(), ["cluster.yaml"]);
 }
@@ -245,7 +245,7 @@ fn what_cannot_change_is_refused_before_anything_is_touched() {
 
 #[test]
 fn what_a_change_needs_of_the_host_is_settled_before_a_node_is_touched() {
-    // They are to run, so that one after the other would be restarted for a new size.
+    // They should run, so a new size would restart one after the other.
     let known = KNOWN.replace(", power: stopped", "").replace("role: worker", "role: control-plane");
     let rest = "nodes: [{cpus: 1}, {role: control-plane, memory: 1g}, {name: new, bundle: '0123456789ab'}]";
     let Some(home) = home_with_known(&known, rest) else { return };
@@ -365,12 +365,12 @@ fn what_a_new_cluster_cannot_have_of_the_host_is_told_before_anything_is_built()
         &["start", "-f", "cluster.yaml", "--force"],
         &["start", "-f", "cluster.yaml", "--force", "--dry-run"],
     ];
-    let refused = |rest: &str, status: u8, told: &str| {
+    let refused = |rest: &str, status: u8, reported: &str| {
         write(&home, rest);
         for command in commands {
             let ran = home.run(command);
             assert_eq!(ran.status, i32::from(status), "{command:?} {ran}");
-            assert!(ran.stderr.contains(told), "{command:?} {ran}");
+            assert!(ran.stderr.contains(reported), "{command:?} {ran}");
         }
     };
     let place = "cluster.yaml:4:20 (`nodes: [{}, {name: other}]`)";
@@ -394,6 +394,7 @@ fn what_the_host_has_against_a_file_is_told_all_at_once() {
     if !may_be_root() {
         return;
     }
+    own_network();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let rest = format!(
@@ -408,8 +409,8 @@ nodes:
 "
     );
     let home = home_with(&rest);
-    let told = |ran: Ran| ran.to_string().replace(&port.to_string(), "[PORT]");
-    let ran = told(home.run(["diff", "-f", "cluster.yaml"]));
+    let reported = |ran: Ran| ran.to_string().replace(&port.to_string(), "[PORT]");
+    let ran = reported(home.run(["diff", "-f", "cluster.yaml"]));
     assert_snapshot!(ran, @"
     status: 35
     ----- stdout -----
@@ -417,11 +418,11 @@ nodes:
     error[HOST_NO_MOUNT]: 4 errors in the request
         cluster.yaml:7:5 (`- /nowhere/at/all:/b`): cannot mount /nowhere/at/all into node demo: No such file or directory (os error 2); create /nowhere/at/all, or mount something else
         cluster.yaml:8:11 (`ports: ['[PORT]:80']`): cannot publish port [PORT]/tcp of 127.0.0.1 for node demo: another program listens on it; choose another port, or see which program it is with `ss -lnp 'sport = :[PORT]'`
-        cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:9:33 (`- {count: 2, kubernetesVersion: v1.36.3}`): Kubernetes v1.36.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8; build another version from its source: `flotilla bundle build --kubernetes-source PATH`
         cluster.yaml:10:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");
     // After what it says of the host in general.
-    let start = told(home.run(["start", "-f", "cluster.yaml", "--force", "--dry-run"]));
+    let start = reported(home.run(["start", "-f", "cluster.yaml", "--force", "--dry-run"]));
     let (_, errors) = ran.split_once("error[").unwrap();
     assert!(start.ends_with(errors), "{start}");
     assert_eq!(home.files(), ["cluster.yaml"]);
@@ -443,7 +444,7 @@ nodes:
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_UNKNOWN_VERSION]: 2 errors in the request
-        cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+        cluster.yaml:7:34 (`- {name: old, kubernetesVersion: v1.36.3}`): Kubernetes v1.36.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8; build another version from its source: `flotilla bundle build --kubernetes-source PATH`
         cluster.yaml:8:23 (`- {name: own, bundle: beef}`): no bundle for beef; list the bundles with: flotilla bundle list
     ");
     for command in

@@ -40,7 +40,7 @@ fn a_bundle_goes_from_one_home_to_another() {
     assert_snapshot!(second.run(["bundle", "import", "bundle.tar.zst", "--digest", &digest]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] for Kubernetes v1.30.0 is here
+    imported bundle [DIGEST] for Kubernetes v1.30.0
     ----- stderr -----
     reading bundle.tar.zst: done in [DURATION]
     ");
@@ -49,7 +49,7 @@ fn a_bundle_goes_from_one_home_to_another() {
     assert_snapshot!(second.run(["bundle", "import", "bundle.tar.zst"]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] for Kubernetes v1.30.0 is here
+    imported bundle [DIGEST] for Kubernetes v1.30.0
     ----- stderr -----
     reading bundle.tar.zst: done in [DURATION]
     ");
@@ -66,7 +66,7 @@ fn scripts_see_each_step() {
     ----- stdout -----
     {"data":{"currentstep":"1","message":"writing bundle.tar.zst","name":"export","totalsteps":"1"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
     {"data":{"name":"export","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
-    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":false,"kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":{"bin":23,"onDisk":900000000,"rootfs":431000000,"store":507000000},"source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":"false","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":"{\"bin\":23,\"onDisk\":900000000,\"rootfs\":431000000,\"store\":507000000}","source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
     let second = home();
@@ -76,7 +76,7 @@ fn scripts_see_each_step() {
     ----- stdout -----
     {"data":{"currentstep":"1","message":"reading bundle.tar.zst","name":"import","totalsteps":"1"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
     {"data":{"name":"import","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
-    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":true,"kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":{"bin":23,"onDisk":900000000,"rootfs":431000000,"store":507000000},"source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":"true","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":"{\"bin\":23,\"onDisk\":900000000,\"rootfs\":431000000,\"store\":507000000}","source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }

@@ -10,7 +10,7 @@ use super::home_with_bundle;
 fn hold(state: &Path) -> FileLock {
     let holder =
         Holder { pid: 4711, what: "build the bundle for v1.37.1".into(), since: "10:00:00 UTC".into() };
-    FileLock::acquire(&state.join("bundles.lock"), &holder, |_| panic!("nobody holds it"))
+    FileLock::acquire(&state.join("bundles.lock"), &holder, |_| panic!("no other process holds it"))
         .expect("the lock is free")
 }
 
@@ -24,7 +24,7 @@ fn waiting_tells_for_whom_and_ends_with_the_lock() {
     assert_snapshot!(removing.wait(), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] is removed
+    removed bundle [DIGEST]
     ----- stderr -----
     waiting for process [PID] to build the bundle for v1.37.1 (since [TIME])
     ");

@@ -49,7 +49,7 @@ current-context: demo
 
 fn write(home: &Home, text: &str) -> PathBuf {
     let path = home.path().join(".kube/config");
-    fs::create_dir_all(home.path().join(".kube")).expect("a folder in the home");
+    fs::create_dir_all(home.path().join(".kube")).expect("a directory in the home");
     fs::write(&path, text).expect("a file in the home");
     path
 }
@@ -71,7 +71,7 @@ fn a_persons_own_cluster_survives_the_deletion_of_one_that_never_was() {
     let path = write(&home, &prod);
     let before = home.files();
     let ran = home.run(["delete", "-p", "prod"]).success();
-    assert_eq!(ran.stdout, "there is no cluster prod: nothing was deleted\n");
+    assert_eq!(ran.stdout, "cluster prod does not exist: nothing was deleted\n");
     assert!(
         ran.stderr
             .contains("/.kube/config has a cluster prod that this cluster did not write: left unchanged")
@@ -92,13 +92,13 @@ fn a_new_cluster_does_not_take_a_name_that_a_person_uses() {
     let path = write(&home, &prod);
     let before = home.files();
     let ran = home.run(["start", "-p", "prod", "--force"]);
-    let told = format!(
+    let reported = format!(
         "error[HOST_KUBECONFIG_TAKEN]: name prod is in use: {file} already has a cluster prod\n\
          hint: choose another name with -p, rename cluster, user and context prod in {file}, or set KUBECONFIG to \
          another file\n",
         file = path.display()
     );
-    assert!(ran.status == 31 && ran.stderr.ends_with(&told), "{ran}");
+    assert!(ran.status == 31 && ran.stderr.ends_with(&reported), "{ran}");
     assert_eq!(home.run(["start", "-p", "prod", "--force", "--dry-run"]).status, 31);
     assert_eq!(fs::read_to_string(&path).unwrap(), prod);
     assert_eq!(home.files(), before, "nothing was built or made");
@@ -125,7 +125,7 @@ fn a_deleted_cluster_takes_out_what_it_has_written_and_nothing_else() {
         + part(OURS, "users:\n", "current-context:");
     let path = write(&home, &with_ours);
     let ran = home.run(["delete", "-p", "demo"]).success();
-    assert_eq!(ran.stdout, "demo is deleted\n");
+    assert_eq!(ran.stdout, "deleted cluster demo\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), others);
 }
 
@@ -143,7 +143,7 @@ fn a_persons_entry_of_the_same_name_outlives_the_cluster() {
     drop(home.run(["stop", "-p", "demo"]).success());
     assert_eq!(fs::read_to_string(&path).unwrap(), theirs, "their current context stays");
     let ran = home.run(["delete", "-p", "demo"]).success();
-    assert_eq!(ran.stdout, "demo is deleted\n");
+    assert_eq!(ran.stdout, "deleted cluster demo\n");
     let note = "has a cluster demo that this cluster did not write: left unchanged\n";
     assert!(ran.stderr.contains(note), "{ran}");
     assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
@@ -181,8 +181,8 @@ fn a_stopped_cluster_is_not_the_current_context_of_whichever_file_says_so() {
 fn a_kubeconfig_that_cannot_be_used_stops_nothing() {
     for (what, value) in [
         ("a device", "/dev/null".to_owned()),
-        ("a folder", "/proc/self".to_owned()),
-        ("no folder", "/proc/version/config".to_owned()),
+        ("a directory", "/proc/self".to_owned()),
+        ("no directory", "/proc/version/config".to_owned()),
         ("a bad line", String::new()),
     ] {
         let Some(home) = published_home() else { return };
@@ -198,7 +198,7 @@ fn a_kubeconfig_that_cannot_be_used_stops_nothing() {
         let deleted = home.run(["delete", "-p", "demo"]).success();
         assert_eq!(
             (stopped.stdout.as_str(), deleted.stdout.as_str()),
-            ("demo is already stopped\n", "demo is deleted\n")
+            ("cluster demo is already stopped\n", "deleted cluster demo\n")
         );
         // From an empty file nothing has to be taken.
         let expected = what != "a device";
@@ -207,8 +207,8 @@ fn a_kubeconfig_that_cannot_be_used_stops_nothing() {
             expected,
             "{what} {stopped}"
         );
-        let told = deleted.stderr.contains("warning: cannot remove demo from your kubeconfig: ");
-        assert_eq!(told, expected, "{what} {deleted}");
+        let reported = deleted.stderr.contains("warning: cannot remove demo from your kubeconfig: ");
+        assert_eq!(reported, expected, "{what} {deleted}");
         assert_eq!(fs::read_to_string(&bad).unwrap(), "kind: Config\n\tusers: []\n");
     }
 }

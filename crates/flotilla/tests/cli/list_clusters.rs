@@ -12,9 +12,9 @@ use super::{home, may_be_root};
 fn two_clusters() -> Option<Home> {
     let nodes = "- {name: demo, role: control-plane, power: stopped}\n- {name: demo-m02, role: worker, power: stopped}\n";
     let home = home_with(nodes, &["demo", "demo-m02"])?;
-    let folder = home.state().join("clusters/broken");
-    fs::create_dir_all(&folder).expect("a folder in the home");
-    fs::write(folder.join("state.json"), "{").expect("a file in the home");
+    let directory = home.state().join("clusters/broken");
+    fs::create_dir_all(&directory).expect("a directory in the home");
+    fs::write(directory.join("state.json"), "{").expect("a file in the home");
     Some(home)
 }
 
@@ -63,14 +63,18 @@ fn all_are_listed_and_damaged_ones_are_named() {
 fn minikubes_scripts_find_what_they_look_for() {
     let Some(home) = two_clusters() else { return };
     assert_snapshot!(home.run(["profile", "list"]).stdout, @"
+    |---------|--------|------------|---------------|---------|---------|-------|----------------|--------------------|
     | Profile | Driver | Runtime    | IP            | Version | Status  | Nodes | Active Profile | Active Kubecontext |
     |---------|--------|------------|---------------|---------|---------|-------|----------------|--------------------|
     | demo    | native | containerd | 10.213.77.254 | v1.37.1 | Stopped | 2     |                |                    |
+    |---------|--------|------------|---------------|---------|---------|-------|----------------|--------------------|
     ");
     assert_snapshot!(home.run(["-p", "demo", "profile", "list", "--detailed", "-o", "table"]).stdout, @"
+    |---------|--------|------------|---------------|------|---------|---------|-------|----------------|--------------------|
     | Profile | Driver | Runtime    | IP            | Port | Version | Status  | Nodes | Active Profile | Active Kubecontext |
     |---------|--------|------------|---------------|------|---------|---------|-------|----------------|--------------------|
     | demo    | native | containerd | 10.213.77.254 | 6443 | v1.37.1 | Stopped | 2     | *              |                    |
+    |---------|--------|------------|---------------|------|---------|---------|-------|----------------|--------------------|
     ");
     let json = home.run(["profile", "list", "-o", "json", "-l"]).success().json();
     assert_snapshot!(serde_json::to_string_pretty(&json["valid"]).unwrap(), @r#"
@@ -86,6 +90,7 @@ fn minikubes_scripts_find_what_they_look_for() {
             "ClusterName": "demo",
             "ContainerRuntime": "containerd",
             "DNSDomain": "cluster.local",
+            "ExtraOptions": [],
             "KubernetesVersion": "v1.37.1",
             "NetworkPlugin": "cni",
             "ServiceCIDR": "10.96.0.0/12"
@@ -130,14 +135,14 @@ fn a_name_that_is_not_there_is_answered_with_those_that_are() {
     status: 85
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_NO_CLUSTER]: there is no cluster dmo
+    error[GUEST_NO_CLUSTER]: cluster dmo does not exist
     hint: did you mean demo? existing clusters: broken, demo; choose one with -p
     ");
     assert_snapshot!(home.run(["status"]), @"
     status: 85
     ----- stdout -----
     ----- stderr -----
-    error[GUEST_NO_CLUSTER]: there is no cluster flotilla
+    error[GUEST_NO_CLUSTER]: cluster flotilla does not exist
     hint: existing clusters: broken, demo; choose one with -p
     ");
     assert_snapshot!(home.run(["ip", "-p", "demo", "--node", "m03"]), @"
@@ -148,7 +153,7 @@ fn a_name_that_is_not_there_is_answered_with_those_that_are() {
     hint: existing nodes: demo, demo-m02
     ");
     let ran = home.run(["delete", "-p", "dmo"]).success();
-    assert_eq!(ran.stdout, "there is no cluster dmo: nothing was deleted\n");
+    assert_eq!(ran.stdout, "cluster dmo does not exist: nothing was deleted\n");
     assert!(
         ran.stderr
             .ends_with("hint: did you mean demo? existing clusters: broken, demo; choose one with -p\n"),
@@ -162,7 +167,7 @@ fn all_that_can_be_stopped_are_and_failures_are_told_at_the_end() {
     assert_snapshot!(home.run(["stop", "--all"]), @"
     status: 38
     ----- stdout -----
-    demo is already stopped
+    cluster demo is already stopped
     ----- stderr -----
     error[HOST_STATE_DAMAGED]: 1 of 2 clusters could not be stopped
         broken: cannot read the state of cluster broken: [HOME]/flotilla/clusters/broken/state.json is damaged: EOF while parsing an object at line 1 column 1
@@ -173,10 +178,10 @@ fn all_that_can_be_stopped_are_and_failures_are_told_at_the_end() {
 
 /// Deletes with something mounted in the directory of a node, which therefore cannot be removed.
 fn delete_with_a_mount(home: &Home, node: &str, args: &[&str]) -> flotilla_testkit::Ran {
-    let folder = home.state().join("clusters/demo/nodes").join(node);
-    fs::create_dir_all(folder.join("mounted")).expect("a folder in the home");
+    let directory = home.state().join("clusters/demo/nodes").join(node);
+    fs::create_dir_all(directory.join("mounted")).expect("a directory in the home");
     let program = Home::new("unshare").with_env("HOME", home.path()).with_env("FLOTILLA_HOME", home.state());
-    let mounted = folder.join("mounted").display().to_string();
+    let mounted = directory.join("mounted").display().to_string();
     let script = "mount -t tmpfs none \"$0\" && exec \"$@\"";
     let command = ["--mount", "sh", "-c", script, &mounted, env!("CARGO_BIN_EXE_flotilla"), "delete"];
     program.run(command.iter().chain(args))
@@ -190,15 +195,16 @@ fn a_node_that_cannot_be_removed_does_not_keep_the_others() {
     }
     let ran = delete_with_a_mount(&home, "demo", &["--all"]);
     assert_eq!(ran.status, 30, "{ran}");
-    assert!(ran.stdout.contains("broken is deleted\n"), "{ran}");
+    assert!(ran.stdout.contains("deleted cluster broken\n"), "{ran}");
     assert!(
         ran.stderr.contains("error[HOST_IO]: 1 of 2 clusters could not be deleted\n    demo: cannot remove"),
         "{ran}"
     );
     let nodes = home.state().join("clusters/demo/nodes");
     let left: Vec<_> = fs::read_dir(&nodes).unwrap().map(|node| node.unwrap().file_name()).collect();
-    assert_eq!(left, ["demo"]);
+    assert_eq!(left, [".removed-demo"], "what is left of it is no node");
     assert!(home.state().join("clusters/demo/state.json").exists(), "what is left is still known");
     drop(home.run(["delete", "-p", "demo"]).success());
-    assert!(may_be_root() && home.files().is_empty(), "{:?}", home.files());
+    // The audit log stays.
+    assert!(may_be_root() && home.files() == ["flotilla/"], "{:?}", home.files());
 }

@@ -86,7 +86,7 @@ fn a_bundle_that_cannot_be_read_does_not_hide_the_others() {
     assert_snapshot!(home.run(["bundle", "remove", "01234567"]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] is removed
+    removed bundle [DIGEST]
     ----- stderr -----
     ");
 }
@@ -156,7 +156,7 @@ fn a_bundle_that_is_not_there() {
     assert_snapshot!(home.run(["bundle", "show", "nope", "-o", "json"]), @r#"
     status: 15
     ----- stdout -----
-    {"data":{"advice":"list the bundles with: flotilla bundle list","exitcode":"15","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"list the bundles with: flotilla bundle list","exitcode":"15","issues":"","message":"no bundle for nope","name":"BUNDLE_NOT_FOUND","url":""},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

@@ -41,26 +41,29 @@ fn nodes_are_listed_with_what_each_has() {
     big  10.213.77.4  worker  Stopped  v1.37.1  [CPUS]  [MEMORY]
     ");
     assert_snapshot!(on_any_host(&home.run(["node", "list", "-p", "demo", "-o", "wide"])), @"
-    NAME  IP  ROLE  STATUS  VERSION  CPUS  MEMORY  PODS  LABELS  TAINTS  PORTS
-    demo  10.213.77.2  control-plane  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.0.0/24
-    demo-m02  10.213.77.3  worker  Stopped  v1.36.4  1  2Gi  10.254.1.0/24  disk=ssd  dedicated=batch:NoSchedule  8080:30080
-    big  10.213.77.4  worker  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.2.0/24
+    NAME  IP  ROLE  STATUS  VERSION  CPUS  MEMORY  PODS  ISOLATION  LABELS  TAINTS  PORTS
+    demo  10.213.77.2  control-plane  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.0.0/24  none
+    demo-m02  10.213.77.3  worker  Stopped  v1.36.4  1  2Gi  10.254.1.0/24  none  disk=ssd  dedicated=batch:NoSchedule  8080:30080
+    big  10.213.77.4  worker  Stopped  v1.37.1  [CPUS]  [MEMORY]  10.254.2.0/24  none
     ");
-    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PID":null,"PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4","Wanted":"Stopped"}"#);
+    assert_snapshot!(home.run(["node", "list", "-p", "demo", "-o", "json"]).json()[1], @r#"{"CPUs":"1","IP":"10.213.77.3","Isolation":"none","Labels":"disk=ssd","Memory":"2Gi","Mounts":"/usr/share:/share:ro","Name":"demo-m02","PID":null,"PodCIDR":"10.254.1.0/24","Ports":"8080:30080","Role":"worker","Status":"Stopped","Taints":"dedicated=batch:NoSchedule","Version":"v1.36.4","Wanted":"Stopped"}"#);
 }
 
 /// A list without what this host has, which differs from host to host, and so does how wide its columns are.
 fn on_any_host(ran: &Ran) -> String {
     let host = host_size();
     let (cpus, memory) = (host.cpus.to_string(), Memory::Bytes(host.memory - host.memory % MIB).to_string());
-    let any = |word| match word {
-        word if word == cpus => "[CPUS]",
-        word if word == memory => "[MEMORY]",
-        word => word,
+    let any = |line: &str| {
+        // The limits of this node may be what the host has.
+        let is_limited = line.starts_with("demo-m02 ");
+        let any = |word| match word {
+            word if word == cpus && !is_limited => "[CPUS]",
+            word if word == memory && !is_limited => "[MEMORY]",
+            word => word,
+        };
+        line.split_whitespace().map(any).collect::<Vec<_>>().join("  ")
     };
-    let lines =
-        ran.stdout.lines().map(|line| line.split_whitespace().map(any).collect::<Vec<_>>().join("  "));
-    lines.collect::<Vec<_>>().join("\n")
+    ran.stdout.lines().map(any).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -117,8 +120,8 @@ fn a_node_has_a_short_and_a_full_name_and_may_be_named_by_a_flag() {
     assert_eq!(ip[4].1, "10.213.77.4");
     for (at, (status, text)) in of("status").into_iter().enumerate() {
         let (name, ip) = if at < 4 { ("demo-m02", "10.213.77.3") } else { ("big", "10.213.77.4") };
-        let told = format!("{name}\ntype: Worker\nhost: Stopped\nkubelet: Stopped\nip: {ip}\n");
-        assert!(status == 3 && text.starts_with(&told), "{text}");
+        let reported = format!("{name}\ntype: Worker\nhost: Stopped\nkubelet: Stopped\nip: {ip}\n");
+        assert!(status == 7 && text.starts_with(&reported), "{text}");
     }
     let missing = home.run(["-p", "demo", "node", "ip", "m07"]);
     assert_eq!(
@@ -156,9 +159,9 @@ fn the_older_name_of_the_group_has_the_same_commands() {
     let Some(home) = fleet() else { return };
     let run = |args: &[&str]| home.run(["-p", "demo", "worker"].iter().chain(args));
     assert_eq!(run(&["list"]).to_string(), home.run(["-p", "demo", "node", "list"]).to_string());
-    assert_eq!(run(&["status", "m02"]).status, 3);
+    assert_eq!(run(&["status", "m02"]).status, 7);
     assert_eq!(run(&["ip", "big"]).success().stdout, "10.213.77.4\n");
-    assert_eq!(run(&["stop", "m02"]).success().stdout, "demo-m02 is already stopped\n");
+    assert_eq!(run(&["stop", "m02"]).success().stdout, "node demo-m02 is already stopped\n");
     for verb in ["create", "start", "delete", "ssh", "logs"] {
         let help = home.run(["worker", verb, "--help"]).success().stdout;
         assert!(help.contains("Usage: flotilla node "), "{help}");
@@ -183,9 +186,9 @@ fn what_a_stopped_cluster_refuses_leaves_it_as_it_was() {
 #[test]
 fn the_logs_that_a_node_left_are_shown() {
     let Some(home) = fleet() else { return };
-    let folder = home.state().join("clusters/demo/nodes/demo-m02/var/log/flotilla");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("kubelet.log"), "one\ntwo\nthree\n").unwrap();
+    let directory = home.state().join("clusters/demo/nodes/demo-m02/var/log/flotilla");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("kubelet.log"), "one\ntwo\nthree\n").unwrap();
     assert_snapshot!(home.run(["-p", "demo", "node", "logs", "m02", "-n", "2"]), @"
     status: 0
     ----- stdout -----

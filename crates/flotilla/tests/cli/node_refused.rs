@@ -1,9 +1,9 @@
-//! What `node add` refuses: told at once, and the cluster is left alone.
+//! What `node add` refuses: all problems together, before the cluster is changed.
 
 use std::fs;
 use std::net::TcpListener;
 
-use flotilla_testkit::Ran;
+use flotilla_testkit::{Ran, own_network};
 use insta::assert_snapshot;
 
 use super::home;
@@ -36,7 +36,7 @@ nodes:
 fn refused(args: &[&str]) -> Option<Ran> {
     let home = home_with(NODES, &["demo", "demo-m02"])?;
     let (ours, theirs) = (home.state().join("clusters/demo"), home.state().join("clusters/other"));
-    fs::create_dir(&theirs).expect("a folder in the home");
+    fs::create_dir(&theirs).expect("a directory in the home");
     fs::write(theirs.join("cluster.yaml"), OTHER).expect("a file");
     fs::copy(ours.join("state.json"), theirs.join("state.json")).expect("a file");
     let file = |name: &str| fs::read_to_string(ours.join(name)).expect("a file of the cluster");
@@ -72,29 +72,18 @@ fn everything_that_cannot_be_read_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 12 errors in the request
-        node name "Big" contains 'B': only a-z, 0-9 and '-' are allowed
-        "two" is not a number of CPUs
-        "lots" is not a size
-        "x" is not a size
-        "a" is not a label
-        "b" is not a taint
-        "relative:/b" is not a mount
-        "0:1" is not a port to publish
-        "new" is not a Kubernetes version
-        option "kubelet" has no `=` and value
-        "A" is not a feature gate
-        container runtime "docker" is not supported
-    hint: try `big`
-    hint: write a whole number, `max` or `no-limit`
-    hint: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    hint: write `key=value`, separated by commas
-    hint: write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
-    hint: write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
-    hint: write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
-    hint: write a full version, for example `v1.37.1`
-    hint: write `component.key=value`, for example `kubelet.max-pods=50`
-    hint: write `Name=true` or `Name=false`, separated by commas
-    hint: leave it out: every node has containerd
+        node name "Big" contains 'B': only a-z, 0-9 and '-' are allowed; try `big`
+        "two" is not a number of CPUs; write a whole number, `max` or `no-limit`
+        "lots" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+        "x" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+        "a" is not a label; write `key=value`, separated by commas
+        "b" is not a taint; write `key=value:NoSchedule`, PreferNoSchedule or NoExecute
+        "relative:/b" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
+        "0:1" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
+        "new" is not a Kubernetes version; write a full version, for example `v1.37.1`
+        option "kubelet" has no `=` and value; write `component.key=value`, for example `kubelet.max-pods=50`
+        "A" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
+        container runtime "docker" is not supported; leave it out: every node has containerd
     "#);
     assert!(home.files().is_empty());
 }
@@ -117,19 +106,13 @@ fn everything_that_does_not_fit_the_cluster_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 7 errors in the request
-        the cluster already has a node demo-m02
-        node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB
-        node demo-m02 has a disk of 10 MiB, but needs 2048 MiB
-        kubelet v1.30.0 of node demo-m02 is too old for Kubernetes v1.37.1
-        apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node
+        the cluster already has a node demo-m02; give the new node another name, or none for a default
+        node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB; use --memory 256Mi or more
+        node demo-m02 has a disk of 10 MiB, but needs 2 GiB; use --disk-size 2Gi or more
+        kubelet v1.30.0 of node demo-m02 is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
+        apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
         node demo-m02 has two mounts on /a
-        port 8080:80 of node demo-m02 conflicts with 8080:30080 of node demo-m02
-    hint: give the new node another name, or none for a default
-    hint: give it at least 256m
-    hint: give it at least 2048m
-    hint: choose a version from v1.34 to v1.37
-    hint: set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
-    hint: publish another port of the host
+        port 8080:80 of node demo-m02 conflicts with 8080:30080 of node demo-m02; publish another port of the host
     ");
 }
 
@@ -180,15 +163,14 @@ fn what_another_cluster_has_is_taken() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 2 errors in the request
-        node name theirs is used by cluster other
-        host port 0.0.0.0:9090:80 is in use: cluster other
-    hint: give the node another name
-    hint: publish another port of the host
+        node name theirs is used by cluster other; give the node another name
+        host port 0.0.0.0:9090:80 is in use: cluster other; publish another port of the host
     ");
 }
 
 #[test]
 fn a_port_that_somebody_listens_on_is_taken() {
+    own_network();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let Some(ran) = refused(&["--port", &format!("{port}:80")]) else { return };
@@ -224,11 +206,9 @@ fn all_that_cannot_be_had_of_the_host_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[BUNDLE_UNKNOWN_VERSION]: 3 errors in the request
-        cannot build a bundle for Kubernetes v1.36.3: the lock file has v1.37.1, v1.36.4, v1.35.8
-        host port 9090:80 is in use: cluster other
-        cannot mount /nowhere/at/all into node demo-m03: No such file or directory (os error 2)
-    hint: publish another port of the host
-    hint: create /nowhere/at/all, or mount something else
+        Kubernetes v1.36.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8; build another version from its source: `flotilla bundle build --kubernetes-source PATH`
+        host port 9090:80 is in use: cluster other; publish another port of the host
+        cannot mount /nowhere/at/all into node demo-m03: No such file or directory (os error 2); create /nowhere/at/all, or mount something else
     ");
 }
 
@@ -246,9 +226,8 @@ fn the_name_is_that_of_the_node_however_it_is_given() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_REQ_MEMORY]: 2 errors in the request
-        node theirs-1 has 10 MiB of memory, but a worker needs 256 MiB
-        node theirs-2 has 10 MiB of memory, but a worker needs 256 MiB
-    hint: give it at least 256m
+        node theirs-1 has 10 MiB of memory, but a worker needs 256 MiB; use --memory 256Mi or more
+        node theirs-2 has 10 MiB of memory, but a worker needs 256 MiB; use --memory 256Mi or more
     ");
 }
 

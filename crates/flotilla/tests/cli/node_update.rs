@@ -39,14 +39,14 @@ fn what_needs_no_cluster_changes_without_a_question() {
     ~ node demo-m02: cpus no-limit -> 1
     ~ node demo-m02: memory no-limit -> 1Gi
     ~ node demo-m02: mounts (none) -> /usr/share:/share:ro
-    demo-m02: updated
+    updated node demo-m02
     ----- stderr -----
     ");
     assert!(file(&home).contains("1Gi"), "{}", file(&home));
     assert_snapshot!(update(&home, &asked), @"
     status: 0
     ----- stdout -----
-    demo-m02: no changes
+    node demo-m02 already has these settings: nothing to do
     ----- stderr -----
     ");
 }
@@ -57,8 +57,8 @@ fn scripts_get_what_changed() {
     let ran = update(&home, &["--memory", "1g", "-o", "json"]).success();
     let events = ran.events();
     let data = &events.last().unwrap()["data"];
-    assert_eq!((&data["node"], &data["changed"]), (&"demo-m02".into(), &true.into()), "{ran}");
-    assert_snapshot!(data["changes"], @r#"[{"action":"update","field":"memory","from":"no-limit","node":"demo-m02","possible":true,"restart":false,"text":"~ node demo-m02: memory no-limit -> 1Gi","to":"1Gi"}]"#);
+    assert_eq!((&data["node"], &data["changed"]), (&"demo-m02".into(), &"true".into()), "{ran}");
+    assert_snapshot!(data["changes"].as_str().unwrap(), @r#"[{"action":"update","field":"memory","from":"no-limit","node":"demo-m02","possible":true,"restart":false,"text":"~ node demo-m02: memory no-limit -> 1Gi","to":"1Gi"}]"#);
 }
 
 #[test]
@@ -100,17 +100,15 @@ fn what_cannot_be_is_refused() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 2 errors in the request
-        "no" is not a number of CPUs
-        "a b-" is not a label
-    hint: write a whole number, `max` or `no-limit`
-    hint: write `key=value`, separated by commas
+        "no" is not a number of CPUs; write a whole number, `max` or `no-limit`
+        "a b-" is not a label; write `key=value`, separated by commas
     "#);
     assert_snapshot!(update(&home, &["--memory", "10"]), @"
     status: 23
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_REQ_MEMORY]: node demo-m02 has 10 MiB of memory, but a worker needs 256 MiB
-    hint: give it at least 256m
+    hint: use --memory 256Mi or more
     ");
     assert_snapshot!(update(&home, &["--kubernetes-version", "v1.36.4"]), @"
     status: 14

@@ -1,10 +1,10 @@
 //! Without root nothing is touched.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 use flotilla_linux::host::Command;
-use flotilla_testkit::Home;
+use flotilla_testkit::{Home, Ran};
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
@@ -18,17 +18,17 @@ struct Nobody {
     /// What comes before each command.
     prefix: Vec<String>,
     /// Where the program is for everybody.
-    _folder: TempDir,
+    directory: TempDir,
 }
 
 impl Nobody {
     fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder for the program");
+        let directory = tempfile::tempdir().expect("a directory for the program");
         if !flotilla_testkit::is_root() {
-            return Self { home: home(), prefix: Vec::new(), _folder: folder };
+            return Self { home: home(), prefix: Vec::new(), directory };
         }
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
-        let program = folder.path().join("flotilla");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("it is ours");
+        let program = directory.path().join("flotilla");
         // By another process: a file that this one writes may be inherited, still open, by a child of another test, and a
         // program that is open for writing cannot be run.
         let source = env!("CARGO_BIN_EXE_flotilla");
@@ -41,10 +41,26 @@ impl Nobody {
             "--clear-groups".into(),
             program.display().to_string(),
         ];
-        Self { home, prefix, _folder: folder }
+        Self { home, prefix, directory }
     }
 
-    fn run(&self, command: &[&str]) -> flotilla_testkit::Ran {
+    /// The same program under another name.
+    fn calls_it(mut self, name: &str) -> Self {
+        let link = self.directory.path().join(name);
+        symlink(self.program(), &link).expect("a link to the program");
+        match self.prefix.last_mut() {
+            Some(program) => *program = link.display().to_string(),
+            None => self.home = Home::new(link),
+        }
+        self
+    }
+
+    /// Where the program is that this user runs.
+    fn program(&self) -> &str {
+        self.prefix.last().map_or(env!("CARGO_BIN_EXE_flotilla"), String::as_str)
+    }
+
+    fn run(&self, command: &[&str]) -> Ran {
         let prefix = self.prefix.iter().map(String::as_str);
         self.home.run(prefix.chain(command.iter().copied()))
     }
@@ -53,14 +69,20 @@ impl Nobody {
 #[test]
 fn who_is_not_root_is_told_what_to_do() {
     let nobody = Nobody::new();
-    assert_snapshot!(nobody.run(&["start"]), @"
+    let ran = nobody.run(&["start"]).to_string().replace(nobody.program(), "[PROGRAM]");
+    assert_snapshot!(ran, @"
     status: 37
     ----- stdout -----
     ----- stderr -----
     error[HOST_PERMISSION]: you are not root
-    hint: run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy flotilla …`
+    hint: run it as root and keep your environment: `sudo --preserve-env=PATH,HOME,FLOTILLA_HOME,MINIKUBE_HOME,KUBECONFIG,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy [PROGRAM] start`
     ");
-    let told = nobody.run(&["start"]).to_string();
+    let typed = |command: &[&str], ran: &Ran| {
+        let hint = format!(" {} {}`\n", nobody.program(), command.join(" "));
+        assert!(ran.stderr.contains(&hint), "{ran}");
+        ran.to_string().replace(&hint, "")
+    };
+    let reported = typed(&["start"], &nobody.run(&["start"]));
     let commands: [&[&str]; 9] = [
         &["start", "--dry-run"],
         &["start", "--force"],
@@ -73,9 +95,24 @@ fn who_is_not_root_is_told_what_to_do() {
         &["ip", "-p", "demo"],
     ];
     for command in commands {
-        assert_eq!(nobody.run(command).to_string(), told, "{command:?}");
+        assert_eq!(typed(command, &nobody.run(command)), reported, "{command:?}");
     }
     assert!(nobody.home.files().is_empty(), "{:?}", nobody.home.files());
+}
+
+/// sudo runs the program by its own path.
+#[test]
+fn the_hint_means_the_same_where_the_program_has_another_name() {
+    for (name, typed, pasted) in [
+        ("kubectl", "--context demo get pods", "kubectl --profile demo -- --context demo get pods"),
+        ("minikube", "start", "-p minikube start"),
+        ("minikube", "stop -p demo", "stop -p demo"),
+    ] {
+        let nobody = Nobody::new();
+        let program = nobody.program().to_owned();
+        let ran = nobody.calls_it(name).run(&typed.split(' ').collect::<Vec<_>>());
+        assert!(ran.stderr.contains(&format!(" {program} {pasted}`\n")), "{ran}");
+    }
 }
 
 #[test]
@@ -91,6 +128,7 @@ fn doctor_says_it_as_well() {
     let ran = nobody.run(&["doctor"]);
     assert_eq!(ran.status, 37, "{ran}");
     assert!(ran.stdout.starts_with("fatal    permission: you are not root\n"), "{ran}");
+    assert!(ran.stdout.contains(&format!(" {} doctor`\n", nobody.program())), "{ran}");
     assert!(nobody.home.files().is_empty());
 }
 
@@ -136,8 +174,8 @@ fn clusters_are_listed_where_the_state_can_be_read() {
     fs::set_permissions(nobody.home.state(), Permissions::from_mode(0o700)).unwrap();
     let ran = nobody.run(&["list"]);
     assert!(ran.status == 37 && ran.stderr.contains("`sudo --preserve-env="), "{ran}");
-    for folder in [nobody.home.state(), clusters] {
-        chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    for directory in [nobody.home.state(), clusters] {
+        chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     drop(nobody.run(&["list"]).success());
 }

@@ -61,3 +61,25 @@ fn a_wider_route_of_a_vpn_is_no_trouble() {
     assert_eq!(ran.status, 0, "{ran}");
     assert!(!ran.stderr.contains("tun0"), "{ran}");
 }
+
+/// A new cluster on a host that has a route like the one of minikube's `tunnel`.
+fn start_new(args: &str) -> Option<Ran> {
+    if !may_be_root() {
+        return None;
+    }
+    let tunnel =
+        "ip link add tun0 type bridge\nip link set tun0 up\nip route add 10.96.0.0/12 dev tun0 2>/dev/null";
+    let script = format!("{tunnel}\nexec \"$0\" start -p new --dry-run --force {args}");
+    Some(Home::new("unshare").run(["-n", "sh", "-euc", &script, env!("CARGO_BIN_EXE_flotilla")]))
+}
+
+#[test]
+fn a_new_cluster_gets_a_free_range_for_its_services_and_an_explicit_one_is_refused() {
+    let Some(ran) = start_new("-v 1") else { return };
+    assert_eq!(ran.status, 0, "{ran}");
+    let said = "the service subnet is 10.112.0.0/12: 10.96.0.0/12 would hide a network of this host";
+    assert!(ran.stderr.contains(said), "{ran}");
+    let Some(refused) = start_new("--service-cluster-ip-range 10.96.0.0/12") else { return };
+    assert_eq!(refused.status, 14, "{refused}");
+    assert!(refused.stderr.contains("the service subnet 10.96.0.0/12 overlaps"), "{refused}");
+}

@@ -1,10 +1,7 @@
-//! What `start` refuses: told at once, with minikube's exit statuses, and nothing is made.
-
-use std::fs;
-use std::net::Ipv4Addr;
+//! What `start` refuses: all problems together, with minikube's exit statuses, before anything is created.
 
 use flotilla_linux::process::host_size;
-use flotilla_testkit::Ran;
+use flotilla_testkit::{LAN, Ran};
 use insta::assert_snapshot;
 
 use super::{home, may_be_root};
@@ -21,12 +18,17 @@ fn refused(args: &[&str]) -> Ran {
 /// A run without what this host has, which differs from host to host.
 fn on_any_host(ran: &Ran) -> String {
     let host = host_size();
-    let memory = host.memory / 1024 / 1024;
-    ran.to_string()
-        .replace(&format!("the host's {memory} MiB"), "the host's [MEMORY] MiB")
-        .replace(&format!("memory: {}m", host.memory * 16 / 1024 / 1024), "memory: [16 TIMES MEMORY]m")
+    let text = between(&ran.to_string(), "of memory, more than the host's ", "\n", "[MEMORY]");
+    between(&text, "times the host's memory: ", "\n", "[16 TIMES MEMORY]")
         .replace(&format!("the host's {}", host.cpus), "the host's [CPUS]")
         .replace(&format!("at most {}", host.cpus), "at most [CPUS]")
+}
+
+/// A text with something else between the first two words that follow each other.
+fn between(text: &str, start: &str, end: &str, with: &str) -> String {
+    let Some((before, rest)) = text.split_once(start) else { return text.to_owned() };
+    let (_, after) = rest.split_once(end).expect("both words are there");
+    format!("{before}{start}{with}{end}{after}")
 }
 
 #[test]
@@ -35,8 +37,8 @@ fn too_little_memory() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 10 MiB of memory, but a control plane needs 1024 MiB
-    hint: give it at least 1024m
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 10 MiB of memory, but a control plane needs 1 GiB
+    hint: use --memory 1Gi or more
     ");
 }
 
@@ -46,9 +48,18 @@ fn more_memory_than_the_host_has() {
     status: 23
     ----- stdout -----
     ----- stderr -----
-    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 102398976 MiB of memory, more than the host's [MEMORY] MiB
-    hint: give it `max`, or at most 16 times the host's memory: [16 TIMES MEMORY]m
+    error[RSRC_INSUFFICIENT_REQ_MEMORY]: node flotilla has 99999 GiB of memory, more than the host's [MEMORY]
+    hint: use --memory max, or at most 16 times the host's memory: [16 TIMES MEMORY]
     ");
+}
+
+#[test]
+fn an_apiserver_port_that_is_none() {
+    for port in ["0", "65536", "https"] {
+        let ran = refused(&["--apiserver-port", port]);
+        assert_eq!(ran.status, 14, "{ran}");
+        assert!(ran.stderr.contains("for '--apiserver-port <PORT>'"), "{ran}");
+    }
 }
 
 #[test]
@@ -69,7 +80,25 @@ fn more_processors_than_the_host_has() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_CORES]: node flotilla has 9999 CPUs, more than the host's [CPUS]
-    hint: give it at most [CPUS], or `max`
+    hint: use --cpus max, or at most [CPUS]
+    ");
+}
+
+#[test]
+fn mounts_over_what_a_node_owns() {
+    let args = [
+        "--control-planes=3",
+        "--mount=/usr/share:/etc/kubernetes/pki",
+        "--mount=/usr/share:/var/lib",
+        "--mount=/usr/share:/usr/local/share/ca-certificates:ro",
+    ];
+    assert_snapshot!(refused(&args), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: 2 errors in the request
+        mount /usr/share:/etc/kubernetes/pki conflicts with /etc/kubernetes, which the node owns; to use your own certificate authority, leave out the mount and set --certificate-authority DIR, or `certificateAuthority` in a file
+        mount /usr/share:/var/lib conflicts with /var/lib/cni, which the node owns; mount it on another directory, for example `/mnt/data`
     ");
 }
 
@@ -134,31 +163,10 @@ fn a_range_that_the_host_uses() {
     if !may_be_root() {
         return;
     }
-    let Some(range) = range_in_use() else {
-        flotilla_testkit::skip("this host has no route but the default one");
-        return;
-    };
-    let ran = refused(&["--subnet", &range, "--force"]);
+    let ran = refused(&["--subnet", LAN, "--force"]);
     assert_eq!(ran.status, 14, "{ran}");
-    assert!(ran.stderr.contains(&format!("error[MK_USAGE]: the node subnet {range} overlaps ")), "{ran}");
+    assert!(ran.stderr.contains(&format!("error[MK_USAGE]: the node subnet {LAN} overlaps ")), "{ran}");
     assert!(ran.stderr.contains("leave it out for a free one"), "{ran}");
-}
-
-/// A /24 with a route of this host in it. Clusters' own routes come and go while other tests run.
-fn range_in_use() -> Option<String> {
-    let table = fs::read_to_string("/proc/net/route").ok()?;
-    let routes = table.lines().skip(1).filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (interface, destination) = (fields.next()?, fields.next()?);
-        let address = Ipv4Addr::from(u32::from_str_radix(destination, 16).ok()?.to_ne_bytes());
-        (!interface.starts_with("flo")).then_some(address)
-    });
-    let [a, b, c, _] = routes
-        .filter(|address| !address.is_unspecified() && !address.is_link_local() && !address.is_loopback())
-        .map(|address| address.octets())
-        // These would overlap the default ranges of pods and services as well.
-        .find(|octets| octets[0] != 10)?;
-    Some(format!("{a}.{b}.{c}.0/24"))
 }
 
 #[test]
@@ -191,13 +199,15 @@ fn versions_that_are_not_known() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v1.2.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: Kubernetes v1.2.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8
+    hint: build another version from its source: `flotilla bundle build --kubernetes-source PATH`
     ");
     assert_snapshot!(refused(&["--kubernetes-version", "v1.2.3", "--dry-run"]), @"
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[BUNDLE_UNKNOWN_VERSION]: cannot build a bundle for Kubernetes v1.2.3: the lock file has v1.37.1, v1.36.4, v1.35.8
+    error[BUNDLE_UNKNOWN_VERSION]: Kubernetes v1.2.3 is not available: choose v1.37.1, v1.36.4 or v1.35.8
+    hint: build another version from its source: `flotilla bundle build --kubernetes-source PATH`
     ");
     assert_snapshot!(refused(&["--kubernetes-version", "newest"]), @r#"
     status: 14
@@ -250,7 +260,7 @@ fn things_that_cannot_be_waited_for() {
     status: 14
     ----- stdout -----
     ----- stderr -----
-    error[MK_USAGE]: unknown condition "peace": expected all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
+    error[MK_USAGE]: unknown condition "peace": expected all, none, apiserver, node_ready, default_sa, controllers, kube_proxy, dns, system_pods, apps_running, kubelet
     "#);
     assert_snapshot!(refused(&["--wait-timeout", "soon"]), @r#"
     status: 14
@@ -280,30 +290,22 @@ fn names_and_addresses_that_no_certificate_can_have() {
 
 #[test]
 fn a_driver_that_is_not_there() {
-    assert_snapshot!(refused(&["--driver", "nosuch"]), @"
-    status: 14
+    assert_snapshot!(refused(&["--driver", "fail"]), @"
+    status: 56
     ----- stdout -----
     ----- stderr -----
-    error: invalid value 'nosuch' for '--driver <DRIVER>'
-      [possible values: native]
-
-    For more information, try '--help'.
-    ");
-}
-
-#[test]
-fn a_driver_that_is_to_come() {
-    assert_snapshot!(refused(&["--driver", "docker"]), @"
-    status: 14
-    ----- stdout -----
-    ----- stderr -----
-    error[MK_USAGE]: driver docker is not implemented yet
+    error[DRV_UNSUPPORTED]: The driver 'fail' is not supported on linux/[ARCH]
     hint: leave it out: `native` creates nodes from Linux namespaces
     ");
-    for driver in ["podman", "qemu", "qemu2", "kvm2", "ssh"] {
-        let ran = refused(&["--driver", driver]);
-        assert!(ran.status == 14 && ran.stderr.contains("is not implemented yet"), "{ran}");
+    for driver in ["docker", "podman", "qemu2", "kvm2", "ssh"] {
+        assert_eq!(refused(&["--vm-driver", driver]).status, 56, "{driver}");
     }
+    let ran = refused(&["--driver=fail", "--output=json"]);
+    let last = ran.events().pop().unwrap();
+    assert_eq!((ran.status, &last["type"]), (56, &"io.k8s.sigs.minikube.error".into()), "{ran}");
+    assert_eq!(last["data"]["exitcode"], "56");
+    let message = last["data"]["message"].as_str().unwrap();
+    assert!(message.starts_with("The driver 'fail' is not supported on linux/"), "{message}");
 }
 
 #[test]
@@ -338,14 +340,11 @@ fn everything_that_is_wrong_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[MK_USAGE]: 5 errors in the request
-        "two" is not a number of CPUs
-        "lots" is not a size
-        "10.0.0.0" is not an address range
+        "two" is not a number of CPUs; write a whole number, `max` or `no-limit`
+        "lots" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
+        "10.0.0.0" is not an address range; write an address and a prefix, for example `10.0.0.0/24`
         unknown component "a": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy
-        unknown condition "x": expected all, none, apiserver, node_ready, default_sa, system_pods, apps_running, kubelet
-    hint: write a whole number, `max` or `no-limit`
-    hint: write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    hint: write an address and a prefix, for example `10.0.0.0/24`
+        unknown condition "x": expected all, none, apiserver, node_ready, default_sa, controllers, kube_proxy, dns, system_pods, apps_running, kubelet
     "#);
     let impossible = ["--cpus", "9999", "--memory", "10", "--pod-subnet", "10.96.0.0/16"];
     assert_snapshot!(on_any_host(&refused(&impossible)), @"
@@ -353,11 +352,9 @@ fn everything_that_is_wrong_is_told_at_once() {
     ----- stdout -----
     ----- stderr -----
     error[RSRC_INSUFFICIENT_CORES]: 3 errors in the request
-        node flotilla has 9999 CPUs, more than the host's [CPUS]
-        node flotilla has 10 MiB of memory, but a control plane needs 1024 MiB
+        node flotilla has 9999 CPUs, more than the host's [CPUS]; use --cpus max, or at most [CPUS]
+        node flotilla has 10 MiB of memory, but a control plane needs 1 GiB; use --memory 1Gi or more
         the pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12
-    hint: give it at most [CPUS], or `max`
-    hint: give it at least 1024m
     ");
 }
 
@@ -366,7 +363,7 @@ fn scripts_get_an_event() {
     assert_snapshot!(refused(&["--memory", "10", "--pod-subnet", "10.96.0.0/16", "-o", "json"]), @r#"
     status: 23
     ----- stdout -----
-    {"data":{"advice":"give it at least 1024m","exitcode":"23","message":"2 errors in the request\nnode flotilla has 10 MiB of memory, but a control plane needs 1024 MiB\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
+    {"data":{"advice":"","exitcode":"23","issues":"","message":"2 errors in the request\nnode flotilla has 10 MiB of memory, but a control plane needs 1 GiB; use --memory 1Gi or more\nthe pod subnet 10.96.0.0/16 overlaps the service subnet 10.96.0.0/12","name":"RSRC_INSUFFICIENT_REQ_MEMORY","url":""},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.error"}
     ----- stderr -----
     "#);
 }

@@ -9,7 +9,7 @@ fn a_bundle_that_nobody_uses() {
     assert_snapshot!(home.run(["bundle", "remove", TINY_VERSION]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] is removed
+    removed bundle [DIGEST]
     ----- stderr -----
     ");
     assert_eq!(home.files(), ["flotilla/", "flotilla/bundles.lock", "flotilla/bundles/"]);

@@ -18,7 +18,7 @@ fn a_person_is_asked_before_kubernetes_is_built() {
     let home = home();
     let seen = home.answer_on_terminal("n\n", ["start", "--force"]);
     let text = seen.screen.join("\n");
-    assert!(text.contains(TOLD) && text.contains("build it now? [y/N]"), "{seen}");
+    assert!(text.contains(TOLD) && text.contains("Build it now? [y/N]"), "{seen}");
     assert!(text.contains("nothing was changed"), "{seen}");
     assert_eq!(seen.status(), 0, "{seen}");
     assert!(home.files().is_empty(), "{:?}", home.files());
@@ -38,18 +38,19 @@ fn who_agrees_or_cannot_be_asked_is_told_and_not_asked_again() {
     assert!(!beforehand.screen.join("\n").contains("[y/N]"), "{beforehand}");
     let script = home.run(["start", "--force"]);
     assert_eq!(script.status, 39, "{script}");
-    assert!(script.stderr.contains(TOLD), "{script}");
+    assert!(script.stdout.contains(TOLD), "{script}");
 }
 
 /// What `start` says of the tiny bundle, until it finds that somebody else is at the cluster.
 fn said_at_start(home: &flotilla_testkit::Home) -> String {
     let store = ClusterStore::new(&home.state());
     let name = "flotilla".parse().expect("a good name");
-    let _lock = store.lock(&name, "test", WhenBusy::Fail, &Cancel::new(), |_| ()).expect("nobody has it");
+    let _lock =
+        store.lock(&name, "test", WhenBusy::Fail, &Cancel::new(), |_| ()).expect("no other process has it");
     let start = ["start", "--force", "--no-wait-lock", "--kubernetes-version", TINY_VERSION];
     let ran = home.run(start);
     assert_ne!(ran.status, 0, "{ran}");
-    ran.stderr
+    ran.stdout
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn steps_are_ticked_off() {
     status: 0
     ----- terminal -----
     ✓ checking v1.30.0 ([DURATION])
-    bundle [DIGEST] verified: 3 files match
+    verified bundle [DIGEST]: 3 files match
     ");
 }
 
@@ -28,7 +28,7 @@ fn without_progress_there_are_lines() {
     status: 0
     ----- terminal -----
     checking v1.30.0: done in [DURATION]
-    bundle [DIGEST] verified: 3 files match
+    verified bundle [DIGEST]: 3 files match
     ");
 }
 

@@ -1,6 +1,4 @@
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
+use flotilla_testkit::write_program;
 use insta::assert_snapshot;
 
 use super::home;
@@ -14,7 +12,7 @@ fn an_unknown_command_gets_a_suggestion() {
     ----- stderr -----
     error: unrecognized subcommand 'strat'
 
-      tip: some similar subcommands exist: 'status', 'start'
+      tip: a similar subcommand exists: 'start'
 
     Usage: flotilla [OPTIONS] <COMMAND>
 
@@ -179,15 +177,15 @@ fn what_comes_with_docker_is_refused_with_the_reason() {
         assert_eq!(ran.status, 14, "{ran}");
         assert!(ran.stderr.contains(REASON), "{ran}");
     }
+    let ran = home().run(["docker-env"]);
+    assert!(ran.stderr.contains("docker save my-app:1 | flotilla ssh -- ctr"), "{ran}");
 }
 
 /// `bundle build` asks the `go` in the PATH for its version first; this one is too old for all the rest.
 #[test]
 fn debug_output_goes_to_stderr_and_only_when_asked_for() {
     let tools = home();
-    let go = tools.path().join("go");
-    fs::write(&go, "#!/bin/sh\necho go1.2\n").unwrap();
-    fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&tools.path().join("go"), "#!/bin/sh\necho go1.2\n");
     let home = home().with_env("PATH", tools.path());
     let build = |asked: &[&str]| home.run(["bundle", "build"].iter().chain(asked));
     for asked in [&["-v", "1"][..], &["-v=1"], &["--verbose"], &["--v=3"]] {

@@ -11,7 +11,7 @@ fn a_whole_bundle() {
     assert_snapshot!(home.run(["bundle", "verify", TINY_VERSION]), @"
     status: 0
     ----- stdout -----
-    bundle [DIGEST] verified: 3 files match
+    verified bundle [DIGEST]: 3 files match
     ----- stderr -----
     checking v1.30.0: done in [DURATION]
     ");
@@ -20,7 +20,7 @@ fn a_whole_bundle() {
     ----- stdout -----
     {"data":{"currentstep":"1","message":"checking v1.30.0","name":"verify","totalsteps":"1"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"io.k8s.sigs.minikube.step"}
     {"data":{"name":"verify","outcome":"done","seconds":"[DURATION]"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.step.done"}
-    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":false,"kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":{"bin":23,"onDisk":900000000,"rootfs":431000000,"store":507000000},"source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
+    {"data":{"architecture":"[ARCH]","created":"[TIME]","digest":"[DIGEST]","imported":"false","kubernetes":"v1.30.0","path":"[HOME]/flotilla/bundles/[DIGEST]","sizes":"{\"bin\":23,\"onDisk\":900000000,\"rootfs\":431000000,\"store\":507000000}","source":"build"},"datacontenttype":"application/json","id":"[ID]","source":"https://flotilla.dev/","specversion":"1.0","time":"[TIME]","type":"dev.flotilla.result"}
     ----- stderr -----
     "#);
 }

@@ -79,7 +79,7 @@ pub(crate) fn every_image_kubeadm_asks_for_is_there_unpacked_and_starts() {
     lab::succeed(&lab::real_home(), &["bundle", "verify", lab::digest()]);
 }
 
-/// The way a node gets its images: hard links, and copies of the databases.
+/// Images as hard links, and copies of the databases: nothing is written to the bundle but by programs in its images.
 fn link_store(from: &Path, to: &Path) {
     lab::link_tree(from, to);
     for database in

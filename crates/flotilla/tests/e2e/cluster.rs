@@ -20,6 +20,8 @@ mod settings;
 mod shell;
 mod workloads;
 
+pub(crate) use life::works_at_once;
+
 /// What a part of a test is called, and what it does.
 pub(crate) type Part = (&'static str, fn(&Cluster));
 
@@ -28,27 +30,31 @@ pub(crate) fn a_plain_cluster_does_all_that_people_do_with_one() {
     let cluster = Cluster::new(lab::real_home(), "tu-plain");
     kubeconfig::write_a_foreign_one(&cluster);
     cluster.start(&[]);
+    works_at_once(&cluster);
     workloads::run_on(&cluster);
     let parts: &[Part] = &[
         ("a service is reached by its name", network::a_service_is_reached_by_its_name),
         ("the host reaches node ports and pods", network::the_host_reaches_node_ports_and_pods),
         ("nodes and pods know the host by name", network::nodes_and_pods_know_the_host_by_name),
         ("the proxy uses nftables", network::the_proxy_uses_nftables),
+        ("services outlive the proxy's full writing", network::services_outlive_a_full_writing_of_rules),
         ("exec and kubectl pass exit codes on", access::exec_and_kubectl_pass_exit_codes_on),
         ("a pod's logs are shown", access::a_pods_logs_are_shown),
         ("a port is forwarded", access::a_port_is_forwarded),
         ("the node's logs are shown and followed", access::the_nodes_logs_are_shown_and_followed),
         ("ssh passes bytes and exit codes on", shell::bytes_and_exit_codes_are_passed_on),
         ("ssh gives a terminal", shell::a_terminal_is_one_in_the_node),
+        ("a program ends with ssh", shell::a_program_ends_with_ssh),
+        ("a terminal is left as it was", shell::a_terminal_is_left_as_it_was),
         ("capacity is the host's", bounds::without_limits_the_capacity_is_the_hosts),
-        ("nobody anonymous gets in", security::nobody_anonymous_gets_in),
+        ("anonymous requests are refused", security::anonymous_requests_are_refused),
         ("no service account is an admin", security::no_service_account_is_an_admin),
         ("no bootstrap token is left", security::no_bootstrap_token_is_left),
         ("secrets are the owner's alone", security::secrets_are_the_owners_alone),
         ("kubeadm understands the cluster", node::kubeadm_understands_the_cluster),
         ("orphans are reaped", node::orphans_are_reaped),
         ("the host's kernel settings are out of reach", node::the_hosts_kernel_settings_are_out_of_reach),
-        ("the status is told in every shape", life::the_status_is_told_in_every_shape),
+        ("the status has every format", life::the_status_has_every_format),
         ("a broken kubeconfig is repaired", kubeconfig::a_broken_entry_is_repaired),
         ("an entry of others stays", kubeconfig::somebody_elses_entry_of_its_name_stays),
         ("a second start changes nothing", life::a_second_start_changes_nothing),
@@ -77,7 +83,11 @@ pub(crate) fn a_cluster_that_stands_still_is_stopped_and_started() {
 
 pub(crate) fn a_cluster_is_as_its_flags_say() {
     let cluster = Cluster::new(lab::real_home(), "tu-flags");
-    cluster.start(&[bounds::FLAGS, settings::FLAGS].concat());
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = settings::write_authority(folder.path());
+    let authority = ["--certificate-authority", folder.path().to_str().unwrap()];
+    cluster.start(&[bounds::FLAGS, settings::FLAGS, &authority].concat());
+    settings::the_authority_is_the_users(&cluster, folder.path(), &certificate);
     workloads::load_image(&cluster);
     let parts: &[Part] = &[
         ("capacity is the limits", bounds::capacity_is_the_limits),

@@ -62,7 +62,7 @@ pub(crate) fn a_cluster_outlives_any_of_its_control_planes() {
     let parts: &[Part] = &[
         ("nodes are Ready and have their taints", start::nodes_are_ready_and_have_their_taints),
         ("workers have no key of the authority", start::workers_have_no_key_of_the_authority),
-        ("the one with the virtual address is killed", faults::the_one_with_the_virtual_address_is_killed),
+        ("the one with the virtual IP is killed", faults::the_one_with_the_virtual_ip_is_killed),
         ("one is cut off without noticing, and healed", faults::one_is_cut_off_without_noticing),
         ("one that is lost for good is replaced", faults::one_that_is_lost_for_good_is_replaced),
         ("expired certificates are renewed", certificates::expired_certificates_are_renewed),
@@ -115,8 +115,8 @@ fn three_running(cluster: &Cluster) -> [String; 3] {
 #[track_caller]
 fn assert_nothing_to_do(cluster: &Cluster) {
     wait_until("nothing is left to do", PATIENCE, || {
-        let told = cluster.start(&[]);
-        if told.contains("nothing to do") { Ok(()) } else { Err(told) }
+        let reported = cluster.start(&[]);
+        if reported.contains("nothing to do") { Ok(()) } else { Err(reported) }
     });
 }
 

@@ -25,16 +25,16 @@ pub(crate) fn verify_names_the_file_with_one_flipped_bit_and_the_missing_one() {
 pub(crate) fn a_damaged_part_is_made_again_and_not_used() {
     let home = lab::home_with_parts();
     let parts = home.path().join("cache/parts");
-    let folder = fs::read_dir(&parts)
+    let directory = fs::read_dir(&parts)
         .unwrap()
         .flatten()
         .find(|item| item.file_name().to_string_lossy().starts_with("pause-3.10.2"))
         .unwrap();
-    lab::replace(&folder.path().join("files/pause"), |bytes| bytes[1000] ^= 1);
+    lab::replace(&directory.path().join("files/pause"), |bytes| bytes[1000] ^= 1);
     let text = lab::run(home.path(), &["bundle", "build"]);
     let text = String::from_utf8_lossy(&text.stderr).into_owned();
     assert!(text.contains("pause 3.10.2 is damaged"), "{text}");
-    assert!(text.contains("kubernetes v1.37.1: nothing to do"), "only that one is made again: {text}");
+    assert!(text.contains("kubernetes v1.37.1: nothing to do"), "only that part is made again: {text}");
     assert_eq!(lab::bundle_store(home.path()), [lab::digest()]);
 }
 

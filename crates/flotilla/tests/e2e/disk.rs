@@ -9,26 +9,30 @@ use crate::lab;
 
 /// A file system of that size, for as long as it lives.
 struct SmallDisk {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl SmallDisk {
     fn new(size: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let size = format!("size={size}");
-        Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).run().unwrap();
-        Self { folder }
+        Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(directory.path())
+            .run()
+            .unwrap();
+        Self { directory }
     }
 
     fn home(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // A panic here would hide the test's own.
-        let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).run();
+        let _ = Command::new("umount").arg("--lazy").arg(self.directory.path()).run();
     }
 }
 

@@ -9,7 +9,7 @@ use flotilla_linux::net::Net;
 
 use crate::lab::{self, Cluster};
 
-/// A list of what is there, a line for each thing.
+/// What exists on the host, a line for each thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostState {
     lines: BTreeSet<String>,
@@ -38,6 +38,7 @@ impl HostState {
     fn look(cluster: &Cluster) -> Self {
         let mut state = Self { lines: BTreeSet::new(), others: others(&cluster.name) };
         state.mounts();
+        state.loop_devices();
         state.processes();
         state.network();
         state.groups();
@@ -84,13 +85,27 @@ impl HostState {
         }
     }
 
+    /// Of files of ours. Clusters with the same bundle have one in common.
+    fn loop_devices(&mut self) {
+        for device in fs::read_dir("/sys/block").unwrap().flatten() {
+            let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+            if Path::new(&file).starts_with(lab::real_home()) && self.others.is_empty() {
+                self.add("loop device", file);
+            }
+        }
+    }
+
     /// Those in a control group of ours, and PID 1s wherever they are.
     fn processes(&mut self) {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
             let (groups, command) = (read("cgroup"), read("cmdline").replace('\0', " "));
             let group = groups.lines().find_map(|line| Some(line.split_once("/flotilla/")?.1));
-            if group.is_some() || command.starts_with("flotilla-init") {
+            // One that ends, or has ended and waits for whoever started it, may be in a group of v2 that is gone: a test beside this
+            // one may have left it.
+            let has_ended = read("status").lines().any(|line| line.starts_with("State:\tZ"))
+                || group.is_some_and(|group| group.ends_with("(deleted)"));
+            if !has_ended && (group.is_some() || command.starts_with("flotilla-init")) {
                 self.add("process", format!("{command}({}) in {group:?}", read("comm").trim()));
             }
         }
@@ -98,13 +113,15 @@ impl HostState {
 
     fn network(&mut self) {
         let net = Net::here().unwrap();
-        for link in net.links().unwrap() {
+        let is_of_test = |link: &str| link.starts_with(lab::LAN);
+        for link in net.links().unwrap().into_iter().filter(|link| !is_of_test(&link.name)) {
             self.add("link", format!("{} {:?} up: {}", link.name, link.alias, link.up));
         }
-        for address in net.addresses().unwrap() {
+        for address in net.addresses().unwrap().into_iter().filter(|address| !is_of_test(&address.link)) {
             self.add("address", format!("{} {}", address.link, address.address));
         }
-        for route in net.routes().unwrap() {
+        let leads_to_test = |link: &Option<String>| link.as_deref().is_some_and(is_of_test);
+        for route in net.routes().unwrap().into_iter().filter(|route| !leads_to_test(&route.link)) {
             self.add("route", format!("{} {:?} {:?}", route.dst, route.via, route.link));
         }
         for table in rules().split("\ntable ") {
@@ -125,22 +142,24 @@ impl HostState {
         if cluster.state().exists() {
             self.add("state", cluster.state().display());
         }
-        // The folder of the clusters goes with the last one, whose ever that is; other tests have homes in there.
+        // The directory of all clusters is removed with the last one, of any test; other tests have homes in it. The log of
+        // commands stays, which is documented.
         // A command of another test may try at this moment whether the directory will do.
         let is_trial = |name: &str| {
             let process = name.strip_prefix(".flotilla-try-");
             process.is_some_and(|process| Path::new("/proc").join(process).exists())
         };
-        let is_ours = |name: &String| name != "clusters" && !name.starts_with("test-") && !is_trial(name);
+        let is_shared = |name: &str| ["clusters", "logs"].contains(&name) || name.starts_with("test-");
+        let is_ours = |name: &String| !is_shared(name) && !is_trial(name);
         for name in names_in(&lab::real_home()).into_iter().filter(is_ours) {
             self.add("state", name);
         }
-        for folder in ["/run", "/tmp", "/dev/shm", "/var/lib", "/etc"] {
+        for directory in ["/run", "/tmp", "/dev/shm", "/var/lib", "/etc"] {
             let ours = |name: &String| {
                 name.contains(&cluster.name) || name.starts_with("flotilla") && !lab::is_of_tests(name)
             };
-            for name in names_in(Path::new(folder)).into_iter().filter(ours) {
-                self.add("file", format!("{folder}/{name}"));
+            for name in names_in(Path::new(directory)).into_iter().filter(ours) {
+                self.add("file", format!("{directory}/{name}"));
             }
         }
     }
@@ -158,11 +177,11 @@ pub(crate) fn rules() -> String {
 /// All control groups of clusters, in every hierarchy.
 pub(crate) fn groups() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut roots: Vec<PathBuf> = folders_in(Path::new("/sys/fs/cgroup"));
+    let mut roots: Vec<PathBuf> = directories_in(Path::new("/sys/fs/cgroup"));
     roots.push("/sys/fs/cgroup".into());
     let mut todo: Vec<PathBuf> = roots.iter().map(|root| root.join("flotilla")).collect();
-    while let Some(folder) = todo.pop() {
-        let below = folders_in(&folder);
+    while let Some(directory) = todo.pop() {
+        let below = directories_in(&directory);
         found.extend(below.iter().cloned());
         todo.extend(below);
     }
@@ -193,13 +212,13 @@ fn others(ours: &str) -> BTreeSet<String> {
     words
 }
 
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
+fn directories_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.map(|entry| entry.path()).collect()
 }

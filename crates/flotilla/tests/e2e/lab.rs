@@ -3,6 +3,8 @@
 mod announce;
 mod cluster;
 mod kill;
+mod namespaces;
+mod record;
 mod terminal;
 
 use std::fs;
@@ -16,15 +18,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) use announce::{announced_cluster, announced_start};
+pub(crate) use announce::{announced_start, start as announce_start};
 pub(crate) use cluster::{Cluster, PATIENCE, feed, wait_until};
 pub(crate) use kill::{At, kill_at};
+pub(crate) use namespaces::Namespaces;
+pub(crate) use record::all as clusters;
 pub(crate) use terminal::{Terminal, answer};
 
 /// The Kubernetes version that everything is tried with: the default one.
 pub(crate) const VERSION: &str = "v1.37.1";
 
-/// The program under test, with a state folder.
+/// How the names of links begin with which a test plays a neighbour of the host.
+pub(crate) const LAN: &str = "flan";
+
+/// The program under test, with a state directory.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test kills and watches the program, which the host command cannot"
@@ -62,14 +69,14 @@ pub(crate) fn succeed(home: &Path, args: &[&str]) -> String {
     stdout
 }
 
-/// The person's state folder, where the real bundle is.
+/// The user's state directory, where the real bundle is.
 #[expect(clippy::disallowed_methods, reason = "tests find the bundle where the program does")]
 pub(crate) fn real_home() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
     set("FLOTILLA_HOME").unwrap_or_else(|| set("HOME").unwrap().join(".flotilla"))
 }
 
-/// The real bundle's folder; built once if it is not there.
+/// The real bundle's directory; built once if it does not exist.
 pub(crate) fn bundle() -> &'static Path {
     static BUNDLE: OnceLock<PathBuf> = OnceLock::new();
     BUNDLE.get_or_init(|| {
@@ -98,7 +105,7 @@ pub(crate) fn digest() -> &'static str {
     bundle().file_name().unwrap().to_str().unwrap()
 }
 
-/// A state folder for one test, on the file system of the real one so that hard links work. Gone afterwards.
+/// A state directory for one test, on the file system of the real one so that hard links work. Removed afterwards.
 pub(crate) fn home() -> TempDir {
     fs::create_dir_all(real_home()).unwrap();
     tempfile::Builder::new().prefix("test-").tempdir_in(real_home()).unwrap()
@@ -114,7 +121,7 @@ pub(crate) fn home_with_parts() -> TempDir {
     home
 }
 
-/// The folders of the parts that the real bundle was made from.
+/// The directories of the parts that the real bundle was made from.
 pub(crate) fn parts() -> Vec<PathBuf> {
     let shown = succeed(&real_home(), &["bundle", "show", digest(), "-o", "json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
@@ -222,6 +229,13 @@ impl Running {
         self.child.wait().unwrap().signal().is_some()
     }
 
+    /// The same. Gives the last event, too.
+    pub(crate) fn kill_and_read(mut self) -> (bool, Value) {
+        self.child.kill().unwrap();
+        let (status, last) = self.finish();
+        (status > 128, last)
+    }
+
     /// Reads to the end. Gives the exit status, 128 + N if signal N ended it, and the last event.
     pub(crate) fn finish(mut self) -> (i32, Value) {
         let last = self.events.by_ref().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).last();
@@ -258,7 +272,5 @@ pub(crate) fn traces(home: &Path) -> Vec<String> {
 
 /// Whether a temporary directory is of a test or a benchmark, others of which may run beside this one.
 pub(crate) fn is_of_tests(name: &str) -> bool {
-    ["flotilla-e2e-", "flotilla-home-", "flotilla-bundle-test-", "flotilla-bench-"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    ["flotilla-e2e-", "flotilla-test-", "flotilla-bench-"].iter().any(|prefix| name.starts_with(prefix))
 }

@@ -4,12 +4,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use flotilla_testkit::image;
 use tempfile::TempDir;
 
-use crate::lab::{self, Cluster, PATIENCE};
+use crate::lab::{self, Cluster, Namespaces, PATIENCE};
 
 /// The firewall of a host with Docker, and another one beside it, which refuses by its last rules as RHEL's does. Neither
 /// lets anything through that it does not know.
@@ -45,19 +45,20 @@ fn corefile(address: &str, name: &str) -> String {
 
 /// A host in namespaces, and a server in the world outside of it. Gone when dropped.
 struct World {
-    host: Child,
-    outside: Child,
+    host: Namespaces,
+    outside: Namespaces,
     /// The servers.
     programs: Vec<Child>,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl World {
     /// `resolv_conf` is what the host's says.
     fn new(resolv_conf: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
-        fs::write(folder.path().join("resolv.conf"), resolv_conf).unwrap();
-        let mut world = Self { host: namespaces(), outside: namespaces(), programs: Vec::new(), folder };
+        let directory = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
+        fs::write(directory.path().join("resolv.conf"), resolv_conf).unwrap();
+        let mut world =
+            Self { host: Namespaces::new(), outside: Namespaces::new(), programs: Vec::new(), directory };
         let (outside, file) = (world.outside.id(), world.path("resolv.conf"));
         world.on_host(&format!(
             "mount --bind {} /etc/resolv.conf
@@ -68,19 +69,19 @@ impl World {
             ip route add default via 192.0.2.1",
             file.display()
         ));
-        run_in(outside, "ip link set lo up; ip address add 192.0.2.1/24 dev eth0; ip link set eth0 up");
+        world.outside.run("ip link set lo up; ip address add 192.0.2.1/24 dev eth0; ip link set eth0 up");
         // It knows no way to the cluster: it can answer the host alone.
         let server = "exec chroot $ROOT /bin/busybox httpd -f -p 192.0.2.1:8080 -h /etc";
-        world.programs.push(shell_in(outside, server).spawn().unwrap());
+        world.programs.push(world.outside.shell(server).spawn().unwrap());
         world
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     fn on_host(&self, script: &str) -> String {
-        run_in(self.host.id(), script)
+        self.host.run(script)
     }
 
     /// What the host's resolv.conf says from now on, as after a change of network.
@@ -88,18 +89,18 @@ impl World {
         fs::write(self.path("resolv.conf"), text).unwrap();
     }
 
-    /// A name server that knows one name, in the namespaces of a process: the bundle's own `CoreDNS`.
-    fn start_name_server(&mut self, process: u32, address: &str, name: &str) {
+    /// A name server that knows one name, on the host or outside of it: the bundle's own `CoreDNS`.
+    fn start_name_server(&mut self, place: fn(&Self) -> &Namespaces, address: &str, name: &str) {
         let file = self.path(name);
         fs::write(&file, corefile(address, name)).unwrap();
         let script =
             "exec $(ls $ROOT/../store/io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/coredns)";
         let script = format!("{script} -conf {}", file.display());
-        let server = shell_in(process, &script).stdout(Stdio::null()).spawn().unwrap();
+        let server = place(self).shell(&script).stdout(Stdio::null()).spawn().unwrap();
         self.programs.push(server);
     }
 
-    /// As the firewall's own service does it: away with its tables, whatever is in them, and anew.
+    /// Like the firewall's own service: deletes its tables, whatever they contain, and creates them again.
     fn load_firewall(&self) {
         let text = format!(
             "table ip filter\ndelete table ip filter\ntable inet guard\ndelete table inet guard\n{FIREWALL}"
@@ -135,41 +136,12 @@ spec:
 
 impl Drop for World {
     fn drop(&mut self) {
-        for child in self.programs.iter_mut().chain([&mut self.host, &mut self.outside]) {
+        for child in &mut self.programs {
             // They may have ended by themselves.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
-}
-
-/// A process that does nothing, in a network and with mounts of its own.
-#[expect(clippy::disallowed_methods, reason = "it is killed at the end of the test")]
-fn namespaces() -> Child {
-    let child = Command::new("unshare").args(["-n", "-m", "sleep", "infinity"]).spawn().unwrap();
-    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).unwrap();
-    lab::wait_until("namespaces of its own", PATIENCE, || {
-        if namespace(&child.id().to_string()) == namespace("self") {
-            Err("not yet".to_owned())
-        } else {
-            Ok(())
-        }
-    });
-    child
-}
-
-/// A script in the namespaces of a process. `$ROOT` is the bundle's root.
-#[expect(clippy::disallowed_methods, reason = "as above")]
-fn shell_in(process: u32, script: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-euc", script]).env("ROOT", lab::bundle().join("rootfs"));
-    lab::entering(process, &shell)
-}
-
-fn run_in(process: u32, script: &str) -> String {
-    let output = shell_in(process, script).output().unwrap();
-    assert!(output.status.success(), "{script}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Runs a command in the pod until it goes well.
@@ -182,7 +154,7 @@ fn in_pod(cluster: &Cluster, command: &[&str]) -> String {
 pub(crate) fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server_on_the_loopback_link() {
     let mut world = World::new("nameserver 127.0.0.1\n");
     world.load_firewall();
-    world.start_name_server(world.host.id(), "127.0.0.1", "answer.test");
+    world.start_name_server(|world| &world.host, "127.0.0.1", "answer.test");
     let rules = world.rules();
     assert_eq!(rules.matches("policy drop").count(), 1, "{rules}");
     let cluster = world.start("tf-neighbours");
@@ -203,14 +175,13 @@ pub(crate) fn pods_reach_the_world_through_firewalls_that_drop_and_a_name_server
     // Their rules let packets pass to and from the bridge: that others do not get in is our own table's doing.
     let address = cluster.succeed(&["ip"]).trim().to_owned();
     let knock = format!("exec 3<>/dev/tcp/{address}/6443");
-    run_in(world.outside.id(), &format!("ip route add {address} via 192.0.2.2"));
+    world.outside.run(&format!("ip route add {address} via 192.0.2.2"));
     world.on_host(&format!("bash -c '{knock}'"));
-    let got_in =
-        run_in(world.outside.id(), &format!("timeout 3 bash -c '{knock}' 2>&1 && echo in || echo out"));
+    let got_in = world.outside.run(&format!("timeout 3 bash -c '{knock}' 2>&1 && echo in || echo out"));
     assert!(got_in.ends_with("out\n"), "{got_in}");
 
     // Another network, with a name server of its own.
-    world.start_name_server(world.outside.id(), "192.0.2.1", "roaming.test");
+    world.start_name_server(|world| &world.outside, "192.0.2.1", "roaming.test");
     world.set_resolv_conf("nameserver 192.0.2.1\n");
     cluster.start(&[]);
     assert!(in_pod(&cluster, &["nslookup", "roaming.test"]).contains("192.0.2.7"));

@@ -9,6 +9,7 @@ pub(crate) mod failure;
 mod file;
 mod flannel;
 pub(crate) mod fleet;
+mod isolation;
 mod life;
 mod network;
 mod others;
@@ -16,12 +17,13 @@ mod own;
 mod placement;
 mod removal;
 mod skew;
+mod slow;
 pub(crate) mod turmoil;
 mod update;
 
 use std::fs;
 
-use crate::cluster::{Part, run};
+use crate::cluster::{Part, run, works_at_once};
 use crate::faults::KUBECONFIG;
 use crate::host_state::HostState;
 use crate::lab::{self, Cluster};
@@ -31,6 +33,7 @@ pub(crate) fn many_nodes_are_one_cluster() {
     fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
     let before = HostState::take(&cluster);
     cluster.start(&["--nodes", "3"]);
+    works_at_once(&cluster);
     fleet::run_on(&cluster);
     let parts: &[Part] = &[
         ("nodes are Ready and have roles", network::nodes_are_ready_and_have_roles),
@@ -43,7 +46,7 @@ pub(crate) fn many_nodes_are_one_cluster() {
         ("small and large answers cross nodes", network::small_and_large_answers_cross_nodes),
         ("a pod reaches itself by its service", network::a_pod_reaches_itself_by_its_service),
         ("a client keeps its server if asked to", network::a_client_keeps_its_server_if_asked_to),
-        ("pods leave by their node's address", network::pods_leave_by_their_nodes_address),
+        ("pods reach the host at the gateway alone", network::pods_reach_the_host_at_the_gateway_alone),
         ("a node is added with labels, taints and limits", placement::a_node_is_added_as_asked),
         ("labels and taints direct pods", placement::labels_and_taints_direct_pods),
         ("pods that avoid each other spread", placement::pods_that_avoid_each_other_spread),
@@ -60,6 +63,35 @@ pub(crate) fn many_nodes_are_one_cluster() {
     before.assert_unchanged(&cluster, "a cluster of many nodes");
     turmoil::a_node_that_fails_does_not_stop_the_others(&cluster);
     assert_eq!(fleet::ssh(&cluster, &fleet::worker(&cluster, 2), "ls /etc/mark 2>/dev/null || true"), "");
+}
+
+pub(crate) fn a_worker_in_a_user_namespace_is_a_node_like_others() {
+    let cluster = Cluster::new(lab::real_home(), "tn-user");
+    fs::write(cluster.kubeconfig(), KUBECONFIG).unwrap();
+    let before = HostState::take(&cluster);
+    isolation::start(&cluster);
+    works_at_once(&cluster);
+    fleet::run_on(&cluster);
+    let parts: &[Part] = &[
+        ("root of the worker is nobody on the host", isolation::root_of_the_worker_is_nobody_on_the_host),
+        ("every pod reaches every other", network::every_pod_reaches_every_other),
+        ("a service is reached from every node", network::a_service_is_reached_from_every_node),
+        ("a privileged pod is root of its node only", isolation::a_privileged_pod_is_root_of_its_node_only),
+        ("its memory is limited", isolation::its_memory_is_limited),
+        ("its isolation cannot change", isolation::its_isolation_cannot_change),
+        ("stopped and started it is the same", isolation::stopped_and_started_it_is_the_same),
+        ("a node is added with ids of its own", isolation::a_node_is_added_with_ids_of_its_own),
+        ("every pod still reaches every other", network::every_pod_reaches_every_other),
+    ];
+    run(&cluster, parts);
+    cluster.succeed(&["delete"]);
+    before.assert_unchanged(&cluster, "nodes in user namespaces");
+}
+
+pub(crate) fn slow_nodes_come_up() {
+    let cluster = Cluster::new(lab::real_home(), "tn-slow");
+    slow::a_slow_control_plane_comes_up(&cluster);
+    slow::a_slow_worker_joins_a_slow_control_plane(&cluster);
 }
 
 pub(crate) fn nodes_come_and_go_while_the_cluster_runs() {
@@ -107,7 +139,7 @@ pub(crate) fn every_node_is_as_it_was_asked_for() {
         ("a node's name is its own in all clusters", own::a_nodes_name_is_its_own_in_all_clusters),
         ("a node is added with all that there is", own::a_node_is_added_with_all_that_there_is),
         ("its settings are its own", own::its_settings_are_its_own),
-        ("folders of the host are in it", own::folders_of_the_host_are_in_it),
+        ("directories of the host are in it", own::directories_of_the_host_are_in_it),
         ("ports of the host lead to it", own::ports_of_the_host_lead_to_it),
         ("a port that is taken is refused", own::a_port_that_is_taken_is_refused),
         ("files are copied there and back", update::files_are_copied_there_and_back),
@@ -115,7 +147,7 @@ pub(crate) fn every_node_is_as_it_was_asked_for() {
         ("labels and taints change live", update::labels_and_taints_change_live),
         ("ports change live", update::ports_change_live),
         ("its size changes with a restart", update::its_size_changes_with_a_restart),
-        ("restarted, it has its folders", own::folders_of_the_host_are_in_it),
+        ("restarted, it has its directories", own::directories_of_the_host_are_in_it),
         ("restarted, it has its ports", own::ports_of_the_host_lead_to_it),
         ("deleted, its ports are gone", own::deleted_its_ports_are_gone),
     ];
@@ -132,7 +164,7 @@ pub(crate) fn a_running_cluster_follows_its_file() {
         ("nodes are added, changed and resized", file::nodes_are_added_changed_and_resized),
         ("nodes are stopped and removed", file::nodes_are_stopped_and_removed),
         ("a node on paper is made by its start", file::a_node_on_paper_is_made_by_its_start),
-        ("what is exported is what is there", file::what_is_exported_is_what_is_there),
+        ("the export matches the cluster", file::the_export_matches_the_cluster),
     ];
     run(&cluster, parts);
 }

@@ -5,6 +5,7 @@
 //! this process instead, one after the other and without a limit: for a person who watches.
 
 mod child;
+mod left_over;
 mod times;
 
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use flotilla_testkit::{harness, is_root};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use child::Interruption;
+pub(crate) use left_over::{RUN, processes};
 use times::Times;
 
 /// How often a test is run.
@@ -82,11 +84,17 @@ struct Suite {
 
 /// Runs the tests that the command line asks for.
 pub(crate) fn main(tests: &'static [Test]) -> ExitCode {
+    child::end_with_suite();
     let mut args = Arguments::from_args();
     if args.nocapture {
         args.test_threads = Some(1);
     }
     args.test_threads.get_or_insert(1);
+    let runs = !args.nocapture && !args.list && is_root();
+    let _lock = runs.then(left_over::lock);
+    if runs {
+        left_over::remove();
+    }
     let suite = Arc::new(Suite {
         args: args.clone(),
         host: RwLock::new(()),
@@ -102,7 +110,7 @@ pub(crate) fn main(tests: &'static [Test]) -> ExitCode {
     suite.times.lock().unwrap().print();
     let ran = done.num_passed + done.num_failed + done.num_ignored;
     if ran == 0 && args.ignored {
-        times::say("no test has such a name; `--list` shows them all");
+        times::say("no test has this name; `--list` shows them all");
         return ExitCode::FAILURE;
     }
     done.exit_code()

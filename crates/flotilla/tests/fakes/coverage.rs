@@ -87,7 +87,7 @@ pub(super) const CASES: &[Case] = &[
         "node start m02",
         ("node start m09", NO_NODE),
     ),
-    case("node stop", Changes, SMALL, "node stop m02", ("node stop flotilla", "GUEST_MAJORITY")),
+    case("node stop", Changes, SMALL, "node stop m02", ("node stop flotilla", "GUEST_QUORUM")),
     case("node stop", Changes, LARGE, "node stop m02", ("node stop m09", NO_NODE)),
     case(
         "node delete",
@@ -139,24 +139,25 @@ pub(super) const CASES: &[Case] = &[
         ("etcd snapshot restore HOME/missing.snap --yes", "HOST_IO"),
     ),
     Case {
-        again: Some("GUEST_HAS_MAJORITY"),
+        again: Some("GUEST_HAS_QUORUM"),
         ..case("recover", Changes, LARGE, "recover --yes", ("recover -p absent", NO_CLUSTER))
     },
+    case("ssh", Reads, SMALL, "ssh m02 -- hostname", ("ssh -n m09", NO_NODE)),
+    case("node ssh", Reads, SMALL, "node ssh m02 -- hostname", ("node ssh m09", NO_NODE)),
+    case("logs", Reads, SMALL, "logs -f", ("logs m09", NO_NODE)),
+    case("logs", Reads, STOPPED, "logs m02", ("logs -f m02", "GUEST_NOT_RUNNING")),
+    case("node logs", Reads, SMALL, "node logs m02", ("node logs m09", NO_NODE)),
     case("ip", Reads, SMALL, "ip", ("ip -p absent", NO_CLUSTER)),
     case("doctor", Reads, &[], "doctor", ("doctor --wrong", "")),
     case("update-context", Changes, SMALL, "update-context", ("update-context -p absent", NO_CLUSTER)),
 ];
 
-/// Commands that need no world, and those whose program takes over the streams: the tests of the real binary have them.
+/// Commands that need no world, and `kubectl`, whose program replaces ours: the tests of the real binary have them.
 const ELSEWHERE: &[&str] = &[
     "schema",
     "version",
     "completion",
     "kubectl",
-    "ssh",
-    "logs",
-    "node logs",
-    "node ssh",
     "docker-env",
     "node docker-env",
     "bundle build",

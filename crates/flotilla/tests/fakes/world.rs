@@ -2,18 +2,22 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::mem::MaybeUninit;
 
 use flotilla::{Console, Settings, Wiring};
-use flotilla_core::Driver;
+use flotilla_core::{Driver, MachineId};
 use flotilla_engine::store::ClusterStore;
 use flotilla_spec::HostSize;
 use flotilla_testkit::fake::{FakeHost, When, until_killed};
+use rustix::fs::inotify;
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub(super) struct World {
     pub(super) host: FakeHost,
     pub(super) is_root: bool,
+    /// Whether there is a `MINIKUBE_HOME`: the directory `tools`.
+    has_tools: bool,
     home: TempDir,
 }
 
@@ -42,7 +46,17 @@ impl Ran {
 impl World {
     /// A host without clusters.
     pub(super) fn new() -> Self {
-        Self { host: FakeHost::default(), is_root: true, home: tempfile::tempdir().unwrap() }
+        Self {
+            host: FakeHost::default(),
+            is_root: true,
+            has_tools: false,
+            home: flotilla_testkit::directory(),
+        }
+    }
+
+    /// A host with tools for minikube.
+    pub(super) fn with_tools() -> Self {
+        Self { has_tools: true, ..Self::new() }
     }
 
     /// One on which these commands have succeeded. Nothing is logged yet.
@@ -60,13 +74,30 @@ impl World {
         self.run_answering(line, [])
     }
 
-    /// Runs a command before which a person sits who gives these answers. `HOME` in the line is the world's directory.
+    /// Runs a command of the program under another name.
+    pub(super) fn run_as(&self, program: &str, line: &str) -> Ran {
+        self.run_words(std::iter::once(program).chain(line.split_whitespace()), &Console::in_memory([]))
+    }
+
+    /// Runs a command before which a person sits who gives these answers.
     pub(super) fn run_answering(&self, line: &str, answers: impl IntoIterator<Item = bool>) -> Ran {
+        self.run_on(line, &Console::in_memory(answers))
+    }
+
+    /// Runs a command with this on its standard input.
+    pub(super) fn run_with_input(&self, line: &str, input: &[u8]) -> Ran {
+        self.run_on(line, &Console::in_memory([]).with_input(input))
+    }
+
+    /// `HOME` in the line is the world's directory.
+    fn run_on(&self, line: &str, console: &Console) -> Ran {
         let line = line.replace("HOME", self.home.path().to_str().unwrap());
-        let words = std::iter::once("flotilla").chain(line.split_whitespace());
+        self.run_words(std::iter::once("flotilla").chain(line.split_whitespace()), console)
+    }
+
+    fn run_words<'a>(&self, words: impl Iterator<Item = &'a str>, console: &Console) -> Ran {
         let arguments: Vec<OsString> = words.map(OsString::from).collect();
-        let console = Console::in_memory(answers);
-        let status = flotilla::run(&arguments, self.settings(), &console, |settings| Ok(self.wire(settings)));
+        let status = flotilla::run(&arguments, self.settings(), console, |settings| Ok(self.wire(settings)));
         let written = console.captured();
         let shown = |text: String| text.replace(self.home.path().to_str().unwrap(), "HOME");
         Ran { status, stdout: shown(written.stdout), stderr: shown(written.stderr) }
@@ -78,13 +109,28 @@ impl World {
         until_killed(|| self.run(line))
     }
 
+    /// How often a command opens the state of the default cluster, as the kernel sees it.
+    pub(super) fn state_reads(&self, line: &str) -> usize {
+        let folder = ClusterStore::new(&self.settings().home).folder(&"flotilla".parse().unwrap());
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, &folder, inotify::WatchFlags::OPEN).unwrap();
+        self.run(line);
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut events = inotify::Reader::new(&watch, &mut buffer);
+        let names = std::iter::from_fn(|| {
+            let event = events.next().ok()?;
+            Some(event.file_name().map(ToOwned::to_owned))
+        });
+        names.flatten().filter(|name| name.as_c_str() == c"state.json").count()
+    }
+
     /// Loses these machines of the default cluster for good, with their disks.
     pub(super) fn lose(&self, nodes: &[&str]) {
         let cluster = "flotilla".parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for node in nodes {
             let node = node.parse().unwrap();
-            runtime.block_on(self.host.driver.remove(&cluster, &node)).unwrap();
+            runtime.block_on(self.host.driver.remove(&MachineId::new(&cluster, &node))).unwrap();
             self.host.bootstrapper.set_up(&cluster, &node, false);
         }
         self.host.calls.take();
@@ -93,6 +139,21 @@ impl World {
     /// Writes a file in the world's directory.
     pub(super) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.home.path().join(name), text).unwrap();
+    }
+
+    /// What a file in the world's directory has, if it exists.
+    pub(super) fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.home.path().join(name)).ok()
+    }
+
+    pub(super) fn make_directory(&self, name: &str) {
+        std::fs::create_dir_all(self.home.path().join(name)).unwrap();
+    }
+
+    /// What is in a directory of the world's.
+    pub(super) fn names(&self, directory: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.home.path().join(directory)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// Everything a person can find out about all clusters, and what etcd knows of itself.
@@ -117,7 +178,10 @@ impl World {
             user_home: self.home.path().join("user"),
             kubeconfig: None,
             owner: None,
-            term: None,
+            minikube_home: self.has_tools.then(|| self.home.path().join("tools")),
+            user: Some("tester".to_owned()),
+            term: Some("xterm".to_owned()),
+            program: "/usr/bin/flotilla".into(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Importing and building over what is there, and exporting to where somebody else exports to.
+//! Importing and building what exists already, and exporting to a file that another command is writing.
 
 use std::sync::Once;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use flotilla_core::Explain;
+use flotilla_testkit::write_program;
 use tempfile::TempDir;
 
 use super::*;
@@ -294,14 +295,11 @@ fn with_layers(archive: &Archive, directories: &[&str]) -> Clients {
     script += "exec \"$@\"\n";
     let bin = archive.path("bin");
     fs::create_dir(&bin).unwrap();
-    let write = |name: &str, text: &str| {
-        fs::write(bin.join(name), text).unwrap();
-        fixture::set_mode(&bin.join(name), 0o755);
-    };
-    write("layered", &script);
     let layered = bin.join("layered");
+    write_program(&layered, &script);
     let real = Command::new("which").arg("apt-get").run().unwrap().text();
-    write("apt-get", &format!("#!/bin/sh\nexec unshare --mount {} {real} \"$@\"\n", layered.display()));
+    let apt_get = format!("#!/bin/sh\nexec unshare --mount {} {real} \"$@\"\n", layered.display());
+    write_program(&bin.join("apt-get"), &apt_get);
     let mut clients = archive.clients();
     clients.env.push(("PATH".into(), format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display())));
     clients

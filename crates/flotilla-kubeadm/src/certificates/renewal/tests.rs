@@ -3,20 +3,14 @@ use flotilla_testkit::fake::{self, Answer, FakeMachine};
 use super::super::tests::{EXPIRED, LONG, NEVER, kubeconfig};
 use super::*;
 
-const NODES: &str = "\
-apiVersion: flotilla.dev/v1
-kind: Cluster
-name: demo
-kubernetesVersion: v1.37.1
-nodes:
-- {name: demo, role: control-plane}
-- {name: demo-m02, role: control-plane}
-- {name: demo-m03, role: worker}
-";
 const API_SERVER: &str = "/etc/kubernetes/pki/apiserver.crt";
 const RENEW: &str = "kubeadm certs renew all --config /etc/flotilla/kubeadm-renewal.yaml";
 const SIGN: &str = "kubeadm kubeconfig user --config /etc/flotilla/kubeadm.yaml --client-name=system:node:demo-m03 \
                     --org=system:nodes --validity-period=87600h";
+
+fn cluster() -> Cluster {
+    fake::cluster_of_roles(&["control-plane", "control-plane", "worker"])
+}
 
 /// What `kubeadm kubeconfig user` prints.
 fn signed() -> &'static str {
@@ -40,7 +34,7 @@ fn arc(machine: &FakeMachine) -> Arc<dyn Machine> {
 }
 
 async fn renew_in(due: &[&FakeMachine], control_planes: &[&FakeMachine]) -> Result<(), BootstrapError> {
-    let cluster = fake::cluster_of(NODES, "10.213.0.0/24");
+    let cluster = cluster();
     let due = due.iter().map(|machine| (cluster.node(machine.name()).unwrap(), arc(machine)));
     let control_planes: Vec<_> = control_planes.iter().map(|machine| arc(machine)).collect();
     renew(&cluster, &due.collect::<Vec<_>>(), &control_planes).await
@@ -113,7 +107,7 @@ async fn a_kubelets_own_certificate_is_left_to_it_to_sign() {
 async fn one_that_fails_is_told_and_nothing_is_restarted_with_old_certificates() {
     let one = control_plane("demo", EXPIRED, &[("certs renew", Err("no"))]);
     let error = renew_in(&[&one], &[&one]).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot renew the certificates in node demo");
+    assert_eq!(error.to_string(), "cannot renew the certificates on node demo");
     assert_eq!(programs(&one), [RENEW]);
     assert!(look(&one).await.unwrap().unfinished, "the next start tries again");
 }

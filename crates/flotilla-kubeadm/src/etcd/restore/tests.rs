@@ -6,7 +6,7 @@ use super::*;
 use crate::etcd::copies::tests::sh;
 use crate::etcd::file::tests::own_snapshot;
 use crate::fake_api::FakeApi;
-use crate::files::JOINED;
+use flotilla_core::Membership;
 use flotilla_testkit::fake::{self, FakeMachine};
 
 const STATE: &str = r#"{"hash":1,"revision":7,"totalKey":404,"totalSize":1753088,"version":"3.7.0"}"#;
@@ -26,7 +26,7 @@ async fn a_full_disk_is_not_called_a_bad_snapshot() {
     let machine =
         FakeMachine::new(&[], &[("snapshot status", Ok(STATE)), ("etcdutl snapshot restore", Err(full))]);
     let error = prepare(&primary(), &machine, "/tmp/x.db", "").await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot unpack the snapshot in node demo");
+    assert_eq!(error.to_string(), "cannot unpack the snapshot on node demo");
     assert_eq!(reason(&error), "no storage space");
     assert_eq!(machine.log().last().unwrap(), "rm -rf /var/lib/etcd.restored", "the space is given back");
 }
@@ -54,7 +54,7 @@ async fn nodes_of_this_cluster_that_are_no_more_are_forgotten_and_others_are_not
         (&paths[2], object("other", "10.214.0.2")),
         (&paths[3], json!({"metadata": {"name": "new"}})),
     ]);
-    let never: Cancelled = Arc::new(|| false);
+    let never = Cancelled::new(Arc::new(|| false));
     forget_strangers(&api.client(), &fake::cluster("10.213.0.0/24"), &never).await.unwrap();
     assert_eq!(paths.map(|path| api.object(&path).is_some()), [true, false, true, true]);
 }
@@ -86,9 +86,10 @@ async fn an_etcd_that_is_silent_is_stopped_and_taken_by_its_files() {
 async fn the_data_of_the_others_is_set_aside_before_anything_clears_it_away() {
     let machine =
         FakeMachine::new(&[], &[("snapshot status", Ok(STATE)), ("mv", Ok("")), ("mv", Err("stop here"))]);
-    let others = [FakeMachine::new(&[(JOINED, b"")], &[]), FakeMachine::new(&[], &[])];
+    let member = FakeMachine::new(&[], &[]).with_membership(Membership::Member);
+    let others = [member, FakeMachine::new(&[], &[])];
     let machines = others.clone().map(|other| Arc::new(other) as Arc<dyn Machine>);
-    let (cluster, never) = (fake::cluster("10.213.0.0/24"), Arc::new(|| false) as Cancelled);
+    let (cluster, never) = (fake::cluster("10.213.0.0/24"), Cancelled::new(Arc::new(|| false)));
     let file = Source::File(own_snapshot());
     let done = restore(&cluster, &primary(), &machine, &machines, file, &never).await;
     assert!(done.is_err(), "the exchange fails");
@@ -98,6 +99,22 @@ async fn the_data_of_the_others_is_set_aside_before_anything_clears_it_away() {
         let reset = log.iter().position(|line| line.starts_with("kubeadm reset")).unwrap();
         let silent = log.iter().position(|line| line.contains("systemctl stop kubelet")).unwrap();
         assert!(silent < aside && aside < reset, "{log:#?}");
+    }
+}
+
+#[tokio::test]
+async fn if_one_cannot_be_stopped_all_go_on() {
+    let failing = FakeMachine::new(&[], &[("crictl", Err("etcd still runs"))]);
+    let machines = [FakeMachine::new(&[], &[]), failing, FakeMachine::new(&[], &[])];
+    let every = machines.iter().map(|machine| machine as &dyn Machine);
+    let error = silence_all(every.clone()).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot stop the control plane on node demo");
+    for machine in &machines {
+        assert_eq!(machine.log().last().unwrap(), "systemctl start kubelet");
+    }
+    silence_all(every).await.unwrap();
+    for machine in &machines {
+        assert_ne!(machine.log().last().unwrap(), "systemctl start kubelet");
     }
 }
 
@@ -112,6 +129,53 @@ fn node_with(root: &Path, old: Option<&str>, new: &str) {
     if let Some(old) = old {
         sh(root, &format!("mkdir -p {DATA}/member; echo {old} > {DATA}/member/db"));
     }
+}
+
+/// Runs the stop by the shell itself, with a `crictl` that does this. Gives its status and what it was asked to stop.
+fn stop_with(root: &Path, crictl: &str) -> (String, String) {
+    let stop = stop_control_plane().replace("sleep 0.2", "sleep 0");
+    let bin = root.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let asked = root.join("asked");
+    let programs = [
+        ("systemctl", "exit 0".to_owned()),
+        (
+            "crictl",
+            format!("case \"$*\" in *stopp*) echo \"$*\" >> {};; *) {crictl};; esac", asked.display()),
+        ),
+    ];
+    for (name, text) in programs {
+        sh(
+            root,
+            &format!("printf '#!/bin/sh\\n%s\\n' '{text}' > {0}/{name}; chmod +x {0}/{name}", bin.display()),
+        );
+    }
+    let ended = sh(root, &format!("PATH={}:$PATH; ( {stop} ) 2>/dev/null; echo $?", bin.display()));
+    (ended.trim().to_owned(), std::fs::read_to_string(asked).unwrap_or_default())
+}
+
+#[test]
+fn a_control_plane_that_cannot_be_stopped_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    assert_eq!(stop_with(root, "exit 0"), ("0".into(), String::new()), "nothing runs");
+    let (ended, asked) = stop_with(root, "echo pod1; echo pod2");
+    assert!(ended == "0" && asked.contains("stopp pod1 pod2 pod1"), "{ended} {asked}");
+    assert_ne!(stop_with(root, "exit 1").0, "0", "nobody can say what runs");
+}
+
+#[test]
+fn data_that_an_etcd_still_has_is_not_taken_for_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    node_with(root, None, "new");
+    sh(root, &format!("mkdir -p {DATA}/member/snap; echo db > {DATABASE}"));
+    let database = std::fs::File::open(format!("{}{DATABASE}", root.display())).unwrap();
+    assert_eq!(stop_with(root, "exit 0").0, "0");
+    database.lock().unwrap();
+    assert_ne!(stop_with(root, "exit 0").0, "0");
+    database.unlock().unwrap();
+    assert_eq!(stop_with(root, "exit 0").0, "0");
 }
 
 /// The exchange by the shell itself, cut off after each of its lines.

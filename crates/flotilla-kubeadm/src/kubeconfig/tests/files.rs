@@ -27,7 +27,7 @@ fn is_root() -> bool {
 
 #[test]
 fn a_new_file_is_for_its_owner_only() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let path = dir.path().join("home/.kube/config");
     let owner = is_root().then_some((1234, 4321));
     KubeconfigFile::open(&path).owned_by(owner).put(&entry("demo")).unwrap();
@@ -46,7 +46,7 @@ fn a_new_file_is_for_its_owner_only() {
 
 #[test]
 fn a_file_that_is_there_keeps_its_owner_and_is_for_nobody_else() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let path = dir.path().join("config");
     fs::write(&path, TWO).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
@@ -61,7 +61,7 @@ fn a_file_that_is_there_keeps_its_owner_and_is_for_nobody_else() {
 
 #[test]
 fn links_are_followed_also_to_what_is_not_there_yet() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let [link, middle, real] =
         ["config", "dotfiles/middle", "dotfiles/kube/real"].map(|name| dir.path().join(name));
     fs::create_dir(dir.path().join("dotfiles")).unwrap();
@@ -72,6 +72,49 @@ fn links_are_followed_also_to_what_is_not_there_yet() {
     }
     assert!(link.is_symlink() && middle.is_symlink() && !real.is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("current-context: second"));
+}
+
+#[test]
+fn with_sudo_no_link_of_the_user_leads_to_what_is_not_theirs() {
+    const USER: u32 = 1234;
+    if !is_root() {
+        return flotilla_testkit::skip("only root gives files away");
+    }
+    let dir = flotilla_testkit::directory();
+    let [home, etc] = ["home", "etc"].map(|name| dir.path().join(name));
+    for directory in [&home, &etc, &home.join("dotfiles")] {
+        fs::create_dir(directory).unwrap();
+    }
+    for theirs in [&home, &home.join("dotfiles")] {
+        chown(theirs, Some(USER), Some(USER)).unwrap();
+    }
+    fs::write(etc.join("roots"), "").unwrap();
+    let put = |link: &str, to: &str, path: &str| {
+        let link = home.join(link);
+        drop(fs::remove_file(&link));
+        symlink(to, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(USER), Some(USER)).unwrap();
+        KubeconfigFile::open(home.join(path)).owned_by(Some((USER, USER))).put(&entry("demo"))
+    };
+    for (link, to, path) in [
+        ("config", "../etc/new", "config"),
+        ("config", "../etc/roots", "config"),
+        (".kube", "../etc", ".kube/config"),
+        (".kube", "../etc", ".kube/new/config"),
+        ("config", "dotfiles/../../etc/new", "config"),
+    ] {
+        let error = put(link, to, path).unwrap_err();
+        let error = flotilla_core::explain::one_line(&error);
+        assert!(error.ends_with("which is not its owner's") && error.contains("the link "), "{error}");
+        assert_eq!(names(&etc), ["roots"]);
+        assert_eq!(fs::read_to_string(etc.join("roots")).unwrap(), "");
+    }
+    put("config", "dotfiles/config", "config").unwrap();
+    put(".kube", "dotfiles", ".kube/new/config").unwrap();
+    assert_eq!(fs::metadata(home.join("dotfiles/new/config")).unwrap().uid(), USER);
+    // A file that is theirs is theirs to change, wherever it is.
+    chown(etc.join("roots"), Some(USER), Some(USER)).unwrap();
+    put("config", "../etc/roots", "config").unwrap();
 }
 
 #[test]
@@ -87,7 +130,7 @@ fn devices_are_not_written_and_the_null_device_is_an_empty_file() {
 
 #[test]
 fn nothing_is_made_to_remove_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let file = KubeconfigFile::open(dir.path().join(".kube/config"));
     let known = [Identity::of(&entry("demo"))];
     assert_eq!(alone(&file).remove("demo", &known).unwrap(), Changed::No);
@@ -98,7 +141,7 @@ fn nothing_is_made_to_remove_nothing() {
 
 #[test]
 fn a_file_that_we_made_stays_as_an_empty_one() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let path = dir.path().join("config");
     let file = KubeconfigFile::open(&path);
     file.put(&entry("demo")).unwrap();
@@ -115,7 +158,7 @@ fn a_file_that_we_made_stays_as_an_empty_one() {
 
 #[test]
 fn all_that_is_put_at_the_same_time_survives() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = flotilla_testkit::directory();
     let file = KubeconfigFile::open(dir.path().join(".kube/config"));
     let entries: Vec<Entry> = (0..8).map(|number| entry(&format!("demo-{number}"))).collect();
     thread::scope(|scope| {

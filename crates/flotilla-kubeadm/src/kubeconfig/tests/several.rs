@@ -11,7 +11,7 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), names: ["a", "b", "c"] }
+        Self { folder: flotilla_testkit::directory(), names: ["a", "b", "c"] }
     }
 
     fn path(&self, name: &str) -> PathBuf {

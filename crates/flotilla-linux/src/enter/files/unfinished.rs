@@ -19,7 +19,7 @@ pub(super) struct Unfinished<'a> {
 const UNFINISHED: &str = ".unfinished";
 
 impl<'a> Unfinished<'a> {
-    /// One that nobody else has: by our process's number, and how many we have written.
+    /// A unique one, from our process's number and a counter.
     pub(super) fn next(name: &'a OsStr) -> Self {
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         Self { name, writer: std::process::id(), number: WRITTEN.fetch_add(1, Ordering::Relaxed) }
@@ -32,7 +32,7 @@ impl<'a> Unfinished<'a> {
         file_name
     }
 
-    /// Who writes a file of this name instead of `name`, if that is what it is for.
+    /// The process that writes a file of this name for `name`, if it is such a file.
     fn writer_of(file_name: &[u8], name: &OsStr) -> Option<u32> {
         let rest = file_name.strip_prefix(b".")?.strip_prefix(name.as_bytes())?.strip_prefix(b".")?;
         let rest = str::from_utf8(rest.strip_suffix(UNFINISHED.as_bytes())?).ok()?;

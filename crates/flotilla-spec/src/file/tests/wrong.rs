@@ -19,12 +19,13 @@ featureGates: {A: maybe}
 nodeDefaults: {memory: 3x, name: a}
 nodes: 3
 ";
-    insta::assert_snapshot!(wrong(text, &HOST), @r#"
+    let wrong = wrong(text, &HOST).replace(&crate::driver::platform(), "[PLATFORM]");
+    insta::assert_snapshot!(wrong, @r#"
     a.yaml:1:13 (`apiVersion: flotilla.dev/v2`): unknown apiVersion "flotilla.dev/v2": expected "flotilla.dev/v1"
     a.yaml:3:7 (`name: My_Cluster`): cluster name "My_Cluster" contains 'M': only a-z, 0-9 and '-' are allowed; try `my-cluster`
     a.yaml:4:20 (`kubernetesVersion: newest`): "newest" is not a Kubernetes version; write a full version, for example `v1.37.1`
-    a.yaml:5:9 (`driver: docker`): driver docker is not implemented yet; leave it out: `native` creates nodes from Linux namespaces
-    a.yaml:6:1 (`netwrk: {}`): unknown key "netwrk": expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
+    a.yaml:5:9 (`driver: docker`): The driver 'docker' is not supported on [PLATFORM]; leave it out: `native` creates nodes from Linux namespaces
+    a.yaml:6:1 (`netwrk: {}`): unknown key "netwrk": expected one of apiVersion, kind, name, kubernetesVersion, driver, network, apiServer, certificateAuthority, extraConfig, featureGates, taintControlPlanes, nodeDefaults, nodes; did you mean `network`?
     a.yaml:7:19 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): 10.0.0.5/24 is an address with a prefix, not a range; write `10.0.0.0/24`
     a.yaml:7:47 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): "big" is not a whole number from 1 to 32
     a.yaml:7:52 (`network: {subnet: 10.0.0.5/24, nodePodPrefix: big, dns: x}`): unknown key "dns": expected one of subnet, podSubnet, nodePodPrefix, serviceSubnet, dnsDomain, cni
@@ -32,7 +33,7 @@ nodes: 3
     a.yaml:9:15 (`extraConfig: [kublet.a=b, kubelet.max-pods=5]`): unknown component "kublet": expected one of kubeadm, kubelet, apiserver, controller-manager, scheduler, etcd, kube-proxy; try `kubelet`
     a.yaml:10:19 (`featureGates: {A: maybe}`): "A=maybe" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
     a.yaml:11:24 (`nodeDefaults: {memory: 3x, name: a}`): "3x" is not a size; write a number of megabytes (`3072`) or a number with a unit (`512m`, `1.5g`)
-    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): unknown key "name": expected one of driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
+    a.yaml:11:28 (`nodeDefaults: {memory: 3x, name: a}`): unknown key "name": expected one of driver, isolation, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports
     a.yaml:12:8 (`nodes: 3`): expected a list
     "#);
 }
@@ -55,7 +56,7 @@ nodes:
   kubelet: {max-pods: 5, kind: x, evictionHard: {[a]: b}}
   extraConfig: [max-pods=5]
   featureGates: {A: 1, B C: true}
-  mounts: [/a, a:/b, /a:/etc]
+  mounts: [/a, a:/b]
   ports: [99999, 1:2:3:4, 80/sctp]
 - {kubelet: [], extraConfig: a, mounts: {a: b}, ports: 80}
 ";
@@ -63,7 +64,7 @@ nodes:
     a.yaml:5:10 (`- {role: boss, cpus: 0}`): unknown role "boss": expected one of control-plane, worker
     a.yaml:5:22 (`- {role: boss, cpus: 0}`): "0" is not a number of CPUs; write a whole number, `max` or `no-limit`
     a.yaml:7:10 (`count: 2`): `name` and `count` cannot be combined; leave out `name`: flotilla names nodes with `count`
-    a.yaml:8:3 (`memroy: 3g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:8:3 (`memroy: 3g`): unknown key "memroy": expected one of name, count, role, state, driver, isolation, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
     a.yaml:9:10 (`- count: 0`): "0" is not a whole number from 1 to 1000
     a.yaml:10:10 (`- state: runing`): unknown state "runing": expected one of running, stopped; did you mean `running`?
     a.yaml:11:17 (`labels: {a b: c, d: [e]}`): "a b=c" is not a label; write `key=value`, separated by commas
@@ -78,9 +79,8 @@ nodes:
     a.yaml:17:17 (`extraConfig: [max-pods=5]`): option "max-pods=5" has no component or no key before `=`; write `component.key=value`, for example `kubelet.max-pods=50`
     a.yaml:18:21 (`featureGates: {A: 1, B C: true}`): "A=1" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
     a.yaml:18:29 (`featureGates: {A: 1, B C: true}`): "B C" is not a feature gate; write `Name=true` or `Name=false`, separated by commas
-    a.yaml:19:12 (`mounts: [/a, a:/b, /a:/etc]`): "/a" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
-    a.yaml:19:16 (`mounts: [/a, a:/b, /a:/etc]`): "a:/b" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
-    a.yaml:19:22 (`mounts: [/a, a:/b, /a:/etc]`): mount "/a:/etc" would hide the node's /etc; mount it on another directory, for example `/mnt/data`
+    a.yaml:19:12 (`mounts: [/a, a:/b]`): "/a" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
+    a.yaml:19:16 (`mounts: [/a, a:/b]`): "a:/b" is not a mount; write `/path/on/the/host:/path/in/the/node`, with `:ro` at the end for read-only
     a.yaml:20:11 (`ports: [99999, 1:2:3:4, 80/sctp]`): "99999" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
     a.yaml:20:18 (`ports: [99999, 1:2:3:4, 80/sctp]`): "1:2:3:4" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
     a.yaml:20:27 (`ports: [99999, 1:2:3:4, 80/sctp]`): "80/sctp" is not a port to publish; write `8080:30080`, `0.0.0.0:8080:30080` or `5353:30053/udp`: the host's port first
@@ -109,12 +109,12 @@ nodes:
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
     a.yaml:4:48 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): a pod range of /30 per node is too small: at most /28 is allowed
     a.yaml:4:63 (`network: {subnet: 10.96.0.0/24, nodePodPrefix: 30, dnsDomain: ''}`): "" is not a DNS domain
-    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 132096 MiB of memory, more than the host's 8192 MiB; give it `max`, or at most 16 times the host's memory: 131072m
-    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 5 CPUs, more than the host's 4; give it at most 4, or `max`
+    a.yaml:8:12 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 129 GiB of memory, more than the host's 8 GiB; use memory: max, or at most 16 times the host's memory: 128Gi
+    a.yaml:8:24 (`- {memory: 129g, cpus: 5, state: stopped}`): node demo has 5 CPUs, more than the host's 4; use cpus: max, or at most 4
     a.yaml:8:34 (`- {memory: 129g, cpus: 5, state: stopped}`): control plane demo cannot be stopped while other nodes run: at least one control plane must run; stop the other nodes as well, or keep it running
-    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1024 MiB, but needs 2048 MiB; give it at least 2048m
+    a.yaml:10:9 (`disk: 1g`): node a has a disk of 1 GiB, but needs 2 GiB; use disk: 2Gi or more
     a.yaml:11:10 (`- {name: a, memory: 1g}`): two nodes are named a
-    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, but a worker needs 256 MiB; give it at least 256m
+    a.yaml:11:21 (`- {name: a, memory: 1g}`): node a has 100 MiB of memory, but a worker needs 256 MiB; use memory: 256Mi or more
     "#);
     let text = "\
 nodeDefaults:
@@ -125,9 +125,9 @@ nodes:
   kubernetesVersion: v1.38.0
   bundle: '0123'
   extraConfig: [scheduler.v=4, etcd.a=b]
-  mounts: [/a:/x, /b:/y, /c:/x/]
+  mounts: [/a:/x, /b:/y, /c:/x/, /a:/etc/kubernetes/pki]
 - {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConfig: []}
-- {count: 2, ports: [8080:81]}
+- {count: 2, ports: [8080:81], mounts: [/a:/etc]}
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &host), @"
     a.yaml:5:30 (`extraConfig: [kubelet.a=b, apiserver.v=4]`): apiserver.v=4 cannot be set for node demo-m04: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
@@ -138,10 +138,12 @@ nodes:
     a.yaml:10:11 (`bundle: '0123'`): node a: set `kubernetesVersion` or `bundle`, not both; leave out the version: a bundle has one
     a.yaml:11:17 (`extraConfig: [scheduler.v=4, etcd.a=b]`): scheduler.v=4 cannot be set for node a: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
     a.yaml:11:32 (`extraConfig: [scheduler.v=4, etcd.a=b]`): etcd.a=b cannot be set for node a: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
-    a.yaml:12:11 (`mounts: [/a:/x, /b:/y, /c:/x/]`): node a has two mounts on /x/
+    a.yaml:12:11 (`mounts: [/a:/x, /b:/y, /c:/x/, /a:/etc/kubernetes/pki]`): node a has two mounts on /x/
+    a.yaml:12:34 (`mounts: [/a:/x, /b:/y, /c:/x/, /a:/etc/kubernetes/pki]`): mount /a:/etc/kubernetes/pki conflicts with /etc/kubernetes, which the node owns; to use your own certificate authority, leave out the mount and set --certificate-authority DIR, or `certificateAuthority` in a file
     a.yaml:13:32 (`- {name: b, kubernetesVersion: v1.33.9, ports: ['8080:80', 80:80/udp], extraConf`): kubelet v1.33.9 of node b is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
-    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): port 8080:81 of node demo-m04 conflicts with 8080:80 of node b; publish another port of the host
-    a.yaml:14:22 (`- {count: 2, ports: [8080:81]}`): port 8080:81 of node demo-m05 conflicts with 8080:80 of node b; publish another port of the host
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81], mounts: [/a:/etc]}`): port 8080:81 of node demo-m04 conflicts with 8080:80 of node b; publish another port of the host
+    a.yaml:14:22 (`- {count: 2, ports: [8080:81], mounts: [/a:/etc]}`): port 8080:81 of node demo-m05 conflicts with 8080:80 of node b; publish another port of the host
+    a.yaml:14:41 (`- {count: 2, ports: [8080:81], mounts: [/a:/etc]}`): mount /a:/etc conflicts with /etc/cni, which the node owns; mount it on another directory, for example `/mnt/data`
     ");
     let none = "nodes: [{role: worker}]";
     assert_eq!(
@@ -163,7 +165,7 @@ nodes:
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
     a.yaml:4:19 (`network: {subnet: 10.96.0.0/24}`): the node subnet 10.96.0.0/24 overlaps the service subnet 10.96.0.0/12
-    a.yaml:6:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
+    a.yaml:6:3 (`- memroy: 2g`): unknown key "memroy": expected one of name, count, role, state, driver, isolation, cpus, memory, disk, labels, taints, kubernetesVersion, bundle, kubelet, extraConfig, featureGates, mounts, ports; did you mean `memory`?
     a.yaml:8:3 (`cpus: 2`): duplicate key "cpus"
     a.yaml:9:34 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): kubelet v1.30.0 of node old is too old for Kubernetes v1.37.1; choose a version from v1.34 to v1.37
     a.yaml:9:74 (`- {name: old, kubernetesVersion: v1.30.0, kubelet: {evictionHard: {a: 1, a: 2}}}`): duplicate key "a"
@@ -254,6 +256,7 @@ apiServer:
   names:
   - good.example.org
   - bad name
+  port: 2379
 nodes:
 - ports:
   - 80:80
@@ -267,8 +270,9 @@ nodes:
 ";
     insta::assert_snapshot!(wrong(&format!("{HEAD}{text}"), &HOST), @r#"
     a.yaml:7:5 (`- bad name`): "bad name" is not a valid name for the API server's certificate
-    a.yaml:14:5 (`- apiserver.v=4`): apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
-    a.yaml:17:5 (`- 81:81`): port 81:81 of node demo-m02 conflicts with 81:80 of node demo; publish another port of the host
+    a.yaml:8:9 (`port: 2379`): the API server cannot have port 2379: in every node it is for etcd
+    a.yaml:15:5 (`- apiserver.v=4`): apiserver.v=4 cannot be set for node demo-m02: only kubelet options can be set for one node; set it for the cluster: `extraConfig` next to `nodes`, or `start --extra-config`
+    a.yaml:18:5 (`- 81:81`): port 81:81 of node demo-m02 conflicts with 81:80 of node demo; publish another port of the host
     "#);
 }
 

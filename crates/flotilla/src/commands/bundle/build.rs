@@ -23,17 +23,14 @@ pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) 
     };
     let made = bundle_store.ensure(&request, screen.reporter())?;
     let manifest = &made.bundle.manifest;
-    let what = match made.outcome {
-        Outcome::Done => "is built",
-        Outcome::Kept => "already exists",
-    };
     if let Some(text) = remark(&manifest.kubernetes, manifest.short_digest(), made.origin) {
         screen.reporter().report(Event::Note { text });
     }
-    let (version, digest, disk) =
-        (&manifest.kubernetes, manifest.short_digest(), size(manifest.sizes.on_disk));
-    screen.result(&summary(&made.bundle), || {
-        format!("bundle {digest} for Kubernetes {version} {what} ({disk})")
+    let bundle = format!("bundle {} for Kubernetes {}", manifest.short_digest(), manifest.kubernetes);
+    let disk = size(made.bundle.on_disk());
+    screen.result(&summary(&made.bundle), || match made.outcome {
+        Outcome::Done => format!("built {bundle} ({disk})"),
+        Outcome::Kept => format!("{bundle} already exists ({disk})"),
     });
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpE
     let freed = bundle_store.clean(screen.reporter())?;
     screen.result(&json!({"freedBytes": freed}), || match freed {
         0 => "nothing to remove".to_owned(),
-        freed => format!("{} freed", size(freed)),
+        freed => format!("freed {}", size(freed)),
     });
     Ok(())
 }

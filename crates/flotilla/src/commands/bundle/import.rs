@@ -11,7 +11,7 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &ImportArgs, screen: &Screen
     let bundle = bundle_store.import(&args.file, args.digest.as_deref(), screen.reporter())?;
     let manifest = &bundle.manifest;
     screen.result(&summary(&bundle), || {
-        format!("bundle {} for Kubernetes {} is here", manifest.short_digest(), manifest.kubernetes)
+        format!("imported bundle {} for Kubernetes {}", manifest.short_digest(), manifest.kubernetes)
     });
     Ok(())
 }

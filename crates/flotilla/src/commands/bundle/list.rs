@@ -28,7 +28,7 @@ pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpE
         let fields = [
             manifest.kubernetes.as_str(),
             manifest.short_digest(),
-            &size(manifest.sizes.on_disk),
+            &size(bundle.on_disk()),
             if manifest.imported { "imported" } else { &manifest.source },
             &manifest.created,
         ];

@@ -10,7 +10,7 @@ use crate::screen::Screen;
 pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
     let digest = bundle_store.remove(&args.which, screen.reporter())?;
     screen.result(&json!({"digest": digest}), || {
-        format!("bundle {} is removed", digest.get(..12).unwrap_or(&digest))
+        format!("removed bundle {}", digest.get(..12).unwrap_or(&digest))
     });
     Ok(())
 }

@@ -23,9 +23,12 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen)
         screen.line("Imported:    yes: its sources are not verified");
     }
     screen.line(&format!("Directory:   {}", bundle.path.display()));
-    screen.line(&format!("On disk:     {}", size(manifest.sizes.on_disk)));
+    screen.line(&format!("On disk:     {}", size(bundle.on_disk())));
     screen.line("");
-    screen.line(&table(&["DIRECTORY", "SIZE", "WHAT"], folders(manifest.sizes).into_iter()));
+    screen.line(&table(
+        &["DIRECTORY", "SIZE", "WHAT"],
+        folders(manifest.sizes, bundle.image_bytes()).into_iter(),
+    ));
     let components = manifest.components.iter().map(|component| {
         let from = match &component.provenance {
             Provenance::GoModule { module, .. } => format!("Go module {module}"),
@@ -56,13 +59,16 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen)
 }
 
 /// Where the bytes are.
-fn folders(sizes: Sizes) -> Vec<Vec<String>> {
+fn folders(sizes: Sizes, image: u64) -> Vec<Vec<String>> {
     let row = |folder: &str, bytes: String, what: &str| vec![folder.to_owned(), bytes, what.to_owned()];
     let mut rows = vec![
         row("rootfs", size(sizes.rootfs), "root file system of the nodes"),
         row("store", size(sizes.store), "images, unpacked for containerd"),
         row("bin", size(sizes.bin), "kubectl for this machine"),
     ];
+    if image > 0 {
+        rows.push(row("", size(image), "images once more, as nodes mount them"));
+    }
     let shared = (sizes.rootfs + sizes.store + sizes.bin).saturating_sub(sizes.on_disk);
     if shared > 0 {
         rows.push(row("", format!("-{}", size(shared)), "in two places, on disk once"));

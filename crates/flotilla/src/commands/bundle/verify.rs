@@ -13,6 +13,6 @@ pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen)
     bundle_store.verify(&bundle, screen.reporter())?;
     let digest = bundle.manifest.short_digest();
     let files = bundle.manifest.files.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
-    screen.result(&summary(&bundle), || format!("bundle {digest} verified: {files} files match"));
+    screen.result(&summary(&bundle), || format!("verified bundle {digest}: {files} files match"));
     Ok(())
 }

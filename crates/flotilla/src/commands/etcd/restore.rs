@@ -16,14 +16,15 @@ pub(super) fn run(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError> {
         busy: args.lock.busy(),
     };
     let prepared = cx.wait(restore::prepare(&cx.context(), request))?;
-    if !agreed(cx, args.yes, &lines(cx, args, &prepared))? {
+    let question = format!("Restore etcd of cluster {}?", cx.name);
+    if !agreed(cx, args.yes, &lines(cx, args, &prepared), &question)? {
         return Ok(());
     }
     cx.handle_signals()?;
-    let restored = cx.wait(prepared.run(&cx.context(), &Wait::for_pods()))?;
+    let restored = cx.wait(prepared.run(&cx.context(), &Wait::for_cluster(args.waiting.wait_timeout)))?;
     cx.screen.result(&restored, || {
         let (file, keys) = (restored.file.display(), restored.snapshot.keys);
-        format!("{} is as {file} has it: {keys} keys", restored.cluster)
+        format!("restored etcd of cluster {} from {file} ({keys} keys)", restored.cluster)
     });
     tell_copies(cx, &restored.copies);
     Ok(())
@@ -33,7 +34,7 @@ pub(super) fn run(cx: &Cx, args: &SnapshotRestoreArgs) -> Result<(), OpError> {
 fn lines(cx: &Cx, args: &SnapshotRestoreArgs, prepared: &Prepared) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "restores etcd of {} from {}: everything written since is lost",
+            "restores etcd of cluster {} from {}: everything written since is lost",
             cx.name,
             args.file.display()
         ),

@@ -12,7 +12,7 @@ pub(super) fn run(cx: &Cx, args: &SnapshotSaveArgs) -> Result<(), OpError> {
     let saved = cx.wait(save::run(&cx.context(), &request))?;
     cx.screen.result(&saved, || {
         format!(
-            "saved a snapshot of {} to {} ({} keys)",
+            "saved etcd of cluster {} to {} ({} keys)",
             saved.cluster,
             saved.file.display(),
             saved.snapshot.keys

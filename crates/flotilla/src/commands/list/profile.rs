@@ -1,15 +1,16 @@
 //! Clusters in minikube's shape: the table and the JSON of `minikube profile list`.
 
 use flotilla_core::Cluster;
-use flotilla_core::cluster::API_PORT;
 use flotilla_ops::OpError;
-use flotilla_ops::list::{self, Request, State, Valid};
-use flotilla_spec::Role;
+use flotilla_ops::list::{self, ClusterPower, Request, State, Status, Valid};
 use serde_json::{Value, json};
 
-use super::{tell, word};
+use super::row::word;
+use super::tell;
 use crate::args::{ProfileListArgs, ProfileListOutput};
 use crate::cluster::Cx;
+use crate::commands::availability;
+use crate::profile_file::config;
 use crate::screen::bordered_table;
 
 /// A cluster that can be read.
@@ -20,7 +21,7 @@ struct Profile<'a> {
 }
 
 pub(crate) fn run(cx: &Cx, args: &ProfileListArgs) -> Result<(), OpError> {
-    let listed = cx.wait(list::run(&cx.context(), Request { light: args.light }))?;
+    let listed = cx.wait(list::run(&cx.context(), Request { light: args.light, control_planes: true }))?;
     let mut valid = Vec::new();
     let mut invalid = Vec::new();
     for one in &listed {
@@ -71,8 +72,8 @@ fn without_port<T>(mut cells: Vec<T>) -> Vec<T> {
 }
 
 impl<'a> Profile<'a> {
-    fn of(Valid { cluster, power, is_current }: &'a Valid) -> Self {
-        Self { cluster, status: power.map_or("Skipped", |power| word(power.status)), current: *is_current }
+    fn of(Valid { cluster, power, is_current, .. }: &'a Valid) -> Self {
+        Self { cluster, status: power.map_or("Skipped", status), current: *is_current }
     }
 
     fn is_active(&self, cx: &Cx) -> bool {
@@ -87,7 +88,7 @@ impl<'a> Profile<'a> {
             spec.primary().driver().to_string(),
             "containerd".to_owned(),
             self.cluster.virtual_ip().to_string(),
-            API_PORT.to_string(),
+            self.cluster.api_port().to_string(),
             spec.kubernetes_version.to_string(),
             self.status.to_owned(),
             spec.nodes.len().to_string(),
@@ -107,34 +108,30 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// What scripts read of minikube's `ClusterConfig`.
-fn config(cluster: &Cluster) -> Value {
-    let spec = &cluster.spec;
-    let nodes = cluster.nodes().map(|node| {
-        let is_control_plane = node.spec.role == Role::ControlPlane;
-        json!({
-            "Name": node.spec.name.as_ref(),
-            "IP": node.address,
-            "Port": if is_control_plane { API_PORT } else { 0 },
-            "KubernetesVersion": spec.version_of(&node.spec).to_string(),
-            "ContainerRuntime": "containerd",
-            "ControlPlane": is_control_plane,
-            "Worker": !is_control_plane || !spec.taint_control_planes,
-        })
-    });
-    json!({
-        "Name": spec.name.as_ref(),
-        "Driver": spec.primary().driver().to_string(),
-        "APIServerPort": API_PORT,
-        "KubernetesConfig": {
-            "KubernetesVersion": spec.kubernetes_version.to_string(),
-            "ClusterName": spec.name.as_ref(),
-            "APIServerHAVIP": cluster.virtual_ip(),
-            "ContainerRuntime": "containerd",
-            "NetworkPlugin": "cni",
-            "ServiceCIDR": spec.network.service_subnet,
-            "DNSDomain": spec.network.dns_domain,
-        },
-        "Nodes": nodes.collect::<Vec<_>>(),
-    })
+/// minikube's word for several control planes, whatever is wanted of the nodes.
+fn status(power: ClusterPower) -> &'static str {
+    match power.healthy_control_planes {
+        Some(healthy) if !matches!(power.status, Status::Paused | Status::Unknown) => {
+            availability::of(healthy).1
+        }
+        _ => word(power.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_control_planes_are_named_by_how_many_are_healthy() {
+        let told = |status, healthy_control_planes| {
+            self::status(ClusterPower { nodes_running: 3, status, healthy_control_planes })
+        };
+        assert_eq!(told(Status::Running, Some(4)), "HAppy");
+        assert_eq!(told(Status::Partial, Some(3)), "HAppy", "a worker is missing");
+        assert_eq!(told(Status::Running, Some(2)), "Degraded");
+        assert_eq!(told(Status::Partial, Some(1)), "Stopped");
+        assert_eq!(told(Status::Paused, Some(0)), "Paused");
+        assert_eq!(told(Status::Partial, None), "Partial", "a single control plane");
+    }
 }

@@ -9,14 +9,16 @@ use flotilla_spec::{ClusterName, NodeName, Role};
 use super::settings::{self, Of};
 use crate::args::{NodeAddArgs, NodeMakingArgs};
 use crate::cluster::Cx;
+use crate::commands::failure;
 use crate::commands::start::request::{all_parsed, parsed, runtime_problem};
 
 pub(crate) fn run(cx: &Cx, args: &NodeAddArgs) -> Result<(), OpError> {
     let request = parse(&cx.name, args)?;
     cx.handle_signals()?;
-    let added = cx.wait(add::run(&cx.context(), &request))?;
+    let added = cx.wait(add::run(&cx.context(), &request));
+    let added = failure::kept(cx, args.failure, added)?;
     cx.screen.result(&super::nodes_json(&added), || {
-        format!("{} joined cluster {}", super::joined(&added.nodes), cx.name)
+        format!("added {} to cluster {}", super::named(&added.nodes), cx.name)
     });
     Ok(())
 }
@@ -38,19 +40,21 @@ fn parse(cluster: &ClusterName, args: &NodeAddArgs) -> Result<Request, OpError> 
     if !problems.is_empty() {
         return Err(EngineError::Spec(problems).into());
     }
-    Ok(Request { cluster: cluster.clone(), names, role, settings, making, busy: args.lock.busy() })
+    let (wait_limit, busy) = (args.waiting.wait_timeout, args.lock.busy());
+    Ok(Request { cluster: cluster.clone(), names, role, settings, making, wait_limit, busy })
 }
 
 fn making(args: &NodeMakingArgs, problems: &mut Vec<SpecError>) -> Making {
     // No kubelet may be newer than its cluster: the newest that it can have is the cluster's.
     let is_newest = |word: &&str| ["stable", "latest"].contains(word);
-    let version = args.kubernetes_version.as_deref();
+    let version = args.kubernetes_version.as_deref().filter(|word| !word.is_empty());
     let making = Making {
         version: parsed(problems, version.filter(|word| !is_newest(word)), str::parse),
         is_clusters: version.is_some_and(|word| is_newest(&word)),
         bundle: args.bundle.clone(),
         extra_config: all_parsed(problems, &args.extra_config),
         feature_gates: parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default(),
+        isolation: parsed(problems, args.isolation.as_deref(), str::parse),
     };
     problems.extend(runtime_problem(&args.runtime));
     making

@@ -16,9 +16,6 @@ pub(crate) fn run(cx: &Cx, args: &NodeDeleteArgs) -> Result<(), OpError> {
     };
     cx.handle_signals()?;
     let deleted = cx.wait(delete::run(&cx.context(), &request))?;
-    cx.screen.result(&super::nodes_json(&deleted), || {
-        let verb = if deleted.nodes.len() > 1 { "are" } else { "is" };
-        format!("{} {verb} deleted", super::joined(&deleted.nodes))
-    });
+    cx.screen.result(&super::nodes_json(&deleted), || format!("deleted {}", super::named(&deleted.nodes)));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `flotilla node list`
 
+use flotilla_core::driver::PROCESS;
 use flotilla_ops::OpError;
 use flotilla_ops::list_nodes::{self, ListedNode, Request, Status};
 use flotilla_spec::quantity::MIB;
@@ -31,6 +32,7 @@ struct Row {
     taints: String,
     mounts: String,
     ports: String,
+    isolation: String,
     /// The node's PID 1, as the host numbers it: the node ends with it.
     #[serde(rename = "PID")]
     pid: Option<u32>,
@@ -50,9 +52,11 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), OpError> {
             cx.screen.line(&table(&HEADING, rows.into_iter().map(Row::cells)));
         }
         (None, NodeListOutput::Wide) => {
-            let heading: Vec<_> = HEADING.into_iter().chain(["PODS", "LABELS", "TAINTS", "PORTS"]).collect();
+            let heading: Vec<_> =
+                HEADING.into_iter().chain(["PODS", "ISOLATION", "LABELS", "TAINTS", "PORTS"]).collect();
             let lines = rows.into_iter().map(|row| {
-                let more = [&row.pod_cidr, &row.labels, &row.taints, &row.ports].map(Clone::clone);
+                let more =
+                    [&row.pod_cidr, &row.isolation, &row.labels, &row.taints, &row.ports].map(Clone::clone);
                 row.cells().into_iter().chain(more).collect()
             });
             cx.screen.line(&table(&heading, lines));
@@ -65,7 +69,7 @@ pub(crate) fn run(cx: &Cx, args: &NodeListArgs) -> Result<(), OpError> {
 const HEADING: [&str; 7] = ["NAME", "IP", "ROLE", "STATUS", "VERSION", "CPUS", "MEMORY"];
 
 impl Row {
-    fn of(ListedNode { node, status, version, cpus, memory, pid }: &ListedNode) -> Self {
+    fn of(ListedNode { node, status, version, cpus, memory, details }: &ListedNode) -> Self {
         let spec = &node.spec;
         Self {
             name: spec.name.to_string(),
@@ -88,7 +92,8 @@ impl Row {
             taints: listed(&spec.taints),
             mounts: listed(&spec.mounts),
             ports: listed(&spec.ports),
-            pid: *pid,
+            isolation: spec.isolation.to_string(),
+            pid: details.get(PROCESS).and_then(|pid| pid.parse().ok()),
         }
     }
 

@@ -17,13 +17,9 @@ pub(crate) fn run(cx: &Cx, args: &NodeStopArgs) -> Result<(), OpError> {
     };
     cx.handle_signals()?;
     let stopped = cx.wait(stop::run(&cx.context(), &request))?;
-    cx.screen.result(&super::changed_json(&stopped), || {
-        let (names, verb) =
-            (super::joined(&stopped.nodes), if stopped.nodes.len() > 1 { "are" } else { "is" });
-        match stopped.changed {
-            Changed::Yes => format!("{names} {verb} stopped"),
-            Changed::No => format!("{names} {verb} already stopped"),
-        }
+    cx.screen.result(&super::changed_json(&stopped), || match stopped.changed {
+        Changed::Yes => format!("stopped {}", super::named(&stopped.nodes)),
+        Changed::No => format!("{} already stopped", super::named_are(&stopped.nodes)),
     });
     Ok(())
 }

@@ -4,6 +4,7 @@ use flotilla_core::Changed;
 use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
 use flotilla_ops::node::update::{self, Request};
+use flotilla_spec::NodeName;
 use serde_json::json;
 
 use super::settings::{self, Of};
@@ -18,19 +19,20 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
         return Err(EngineError::Spec(problems).into());
     }
     let (cluster, node, busy) = (cx.name.clone(), args.node.clone(), args.lock.busy());
-    let request = Request { cluster, node, settings, force: args.force, busy };
+    let (force, wait_limit) = (args.force, args.waiting.wait_timeout);
+    let request = Request { cluster, node, settings, force, wait_limit, busy };
     let context = cx.context();
-    let (node, prepared) = cx.wait(update::prepare(&context, &request))?;
-    let plan = prepared.plan.clone();
-    let unchanged = || format!("{node}: no changes");
     if args.dry_run {
+        let (node, plan) = cx.wait(update::plan(&context, &request))?;
         tell_outages(cx, &plan);
         cx.screen.result(&file::to_json(&plan), || match plan.changes.as_slice() {
-            [] => unchanged(),
+            [] => unchanged(&node),
             _ => file::lines(&plan),
         });
         return Ok(());
     }
+    let (node, prepared) = cx.wait(update::prepare(&context, &request))?;
+    let plan = prepared.plan.clone();
     // What changes at once needs no question.
     if !plan.changes.is_empty() && !agreed(cx, args.yes || !plan.restarts(), &plan)? {
         return Ok(());
@@ -41,8 +43,12 @@ pub(crate) fn run(cx: &Cx, args: &NodeUpdateArgs) -> Result<(), OpError> {
     value["node"] = json!(node.as_ref());
     value["changed"] = json!(changed.is_yes() || !plan.changes.is_empty());
     cx.screen.result(&value, || match (plan.changes.as_slice(), changed) {
-        ([], Changed::No) => unchanged(),
-        _ => format!("{node}: updated"),
+        ([], Changed::No) => unchanged(&node),
+        _ => format!("updated node {node}"),
     });
     Ok(())
+}
+
+fn unchanged(node: &NodeName) -> String {
+    format!("node {node} already has these settings: nothing to do")
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use flotilla_core::Condition;
@@ -14,7 +15,8 @@ use flotilla_spec::network::parse_range;
 use flotilla_spec::quantity::parse_disk;
 use flotilla_spec::{
     ApiServerSpec, ClusterName, ClusterSpec, Cni, Component, Cpus, DriverName, ExtraOption, FeatureGates,
-    HostMount, HostPort, KubernetesVersion, Memory, NetworkSpec, NodeDefaults, NodeName, NodeSpec, Role,
+    HostMount, HostPort, Isolation, KubernetesVersion, Memory, NetworkSpec, NodeDefaults, NodeName, NodeSpec,
+    Role,
 };
 
 use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
@@ -23,6 +25,9 @@ use super::wait;
 
 /// What `--ha` means: the fewest control planes that tolerate the loss of one.
 const HIGHLY_AVAILABLE: u32 = 3;
+
+/// Words for the newest version. Scripts pass variables that may be empty.
+const NEWEST: [&str; 3] = ["", "stable", "latest"];
 
 /// What was typed.
 #[derive(Debug)]
@@ -44,7 +49,7 @@ impl Parsed {
         let cpus = parsed(&mut problems, args.cpus.as_deref(), str::parse::<Cpus>);
         let memory = parsed(&mut problems, args.memory.as_deref(), str::parse::<Memory>);
         let disk = parsed(&mut problems, args.disk_size.as_deref(), parse_disk);
-        let version = args.kubernetes_version.as_deref().filter(|word| !["stable", "latest"].contains(word));
+        let version = args.kubernetes_version.as_deref().filter(|word| !NEWEST.contains(word));
         let kubernetes_version = match version {
             Some(version) => parsed(&mut problems, Some(version), str::parse::<KubernetesVersion>),
             None => Some(newest.clone()),
@@ -54,7 +59,8 @@ impl Parsed {
             node_pod_prefix: args.node_pod_prefix,
             service_subnet: parsed(&mut problems, services, parse_range),
             dns_domain: args.dns_domain.clone(),
-            cni: parsed(&mut problems, args.cni.as_deref(), str::parse).map(cni_from_here),
+            cni: parsed(&mut problems, args.cni.as_deref(), str::parse)
+                .map(|cni: Cni| cni.manifest().map(|path| Cni::Manifest(from_here(path))).unwrap_or(cni)),
         };
         let plain = NetworkSpec::default();
         let mut network = NetworkSpec {
@@ -76,21 +82,20 @@ impl Parsed {
         }
         let feature_gates = parsed(&mut problems, args.feature_gates.as_deref(), str::parse::<FeatureGates>)
             .unwrap_or_default();
-        let bad_address = |text: &str| SpecError::BadAddress { given: text.to_owned() };
         let ips = args
             .apiserver_ips
             .iter()
-            .filter_map(|ip| {
-                parsed(&mut problems, Some(ip), |ip| ip.parse::<IpAddr>().map_err(|_| bad_address(ip)))
-            })
+            .filter_map(|ip| parsed(&mut problems, Some(ip), parse_address))
             .collect();
         let wait = wait::conditions(&args.wait).unwrap_or_else(|unknown| {
             problems.push(unknown);
             BTreeSet::new()
         });
-        let driver: Option<DriverName> = parsed(&mut problems, Some(args.driver.name()), str::parse);
+        let driver = Some(args.driver.as_str()).filter(|driver| !driver.is_empty());
+        let driver: Option<DriverName> = parsed(&mut problems, driver, str::parse);
         // Nodes that name no driver have this one.
         let driver = driver.filter(|driver| *driver != DriverName::default());
+        let isolation: Option<Isolation> = parsed(&mut problems, args.isolation.as_deref(), str::parse);
         problems.extend(runtime_problem(&args.runtime));
         let (Some(kubernetes_version), true) = (kubernetes_version, problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
@@ -103,7 +108,15 @@ impl Parsed {
         let control_planes = asked.unwrap_or(1);
         let count = args.nodes.map(|count| count.max(control_planes));
         // For nodes that are added later as well.
-        let node_defaults = NodeDefaults { driver, cpus, memory, disk, mounts, ..NodeDefaults::default() };
+        let node_defaults = NodeDefaults {
+            driver,
+            isolation: isolation.unwrap_or_default(),
+            cpus,
+            memory,
+            disk,
+            mounts,
+            ..NodeDefaults::default()
+        };
         let nodes = (1..=count.unwrap_or(control_planes))
             .map(|number| {
                 let role = if number <= control_planes { Role::ControlPlane } else { Role::Worker };
@@ -116,7 +129,8 @@ impl Parsed {
             name: name.clone(),
             kubernetes_version,
             network,
-            api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips },
+            api_server: ApiServerSpec { names: args.apiserver_names.clone(), ips, port: args.apiserver_port },
+            certificate_authority: args.certificate_authority.as_deref().map(from_here),
             extra_config,
             feature_gates,
             taint_control_planes: *taint_control_planes,
@@ -130,6 +144,7 @@ impl Parsed {
             control_planes: asked,
             attaches: !args.mount.is_empty() || !args.port.is_empty(),
             sizes: Sizes { cpus, memory, disk },
+            isolation,
             network: given,
         };
         Ok(Self { typed, wait, nodes: args.nodes })
@@ -144,12 +159,13 @@ impl Parsed {
     }
 }
 
-/// A manifest's path, whoever reads it later and wherever.
-fn cni_from_here(cni: Cni) -> Cni {
-    match cni.manifest().map(std::path::absolute) {
-        Some(Ok(path)) => Cni::Manifest(path),
-        _ => cni,
-    }
+fn parse_address(text: &str) -> Result<IpAddr, SpecError> {
+    text.parse().map_err(|_| SpecError::BadAddress { given: text.to_owned() })
+}
+
+/// The path of a file, whoever reads it later and wherever.
+fn from_here(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Why nodes cannot have that container runtime; none if they have it.

@@ -10,7 +10,7 @@ use flotilla_spec::error::SpecError;
 pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, SpecError> {
     let all = || Condition::ALL.iter().map(|(condition, _)| *condition).collect();
     match words {
-        [] => Ok(Wait::PODS.into()),
+        [] => Ok(Wait::CLUSTER.into()),
         [word] if word == "all" || word == "true" => Ok(all()),
         [word] if word == "none" || word == "false" => Ok(BTreeSet::new()),
         words => words.iter().map(|word| condition(word)).collect(),
@@ -18,6 +18,8 @@ pub(super) fn conditions(words: &[String]) -> Result<BTreeSet<Condition>, SpecEr
 }
 
 fn condition(word: &str) -> Result<Condition, SpecError> {
+    // minikube's word for the pods of kube-system.
+    let word = if word == "extra" { "system_pods" } else { word };
     let found = Condition::ALL.iter().find(|(_, name)| *name == word);
     found.map(|(condition, _)| *condition).ok_or_else(|| {
         let known = Condition::ALL.map(|(_, name)| name).join(", ");
@@ -35,10 +37,13 @@ mod tests {
 
     #[test]
     fn words_stand_for_conditions() {
-        assert_eq!(of(&[]), Some(3));
-        assert_eq!(of(&["all"]), Some(6));
+        assert_eq!(of(&[]), Some(6));
+        assert_eq!(of(&["all"]), Some(9));
+        assert_eq!(of(&["true"]), Some(9));
+        assert_eq!(of(&["false"]), Some(0));
         assert_eq!(of(&["none"]), Some(0));
-        assert_eq!(of(&["kubelet", "system_pods"]), Some(2));
+        assert_eq!(of(&["kubelet", "dns"]), Some(2));
+        assert_eq!(of(&["extra", "system_pods"]), Some(1));
         assert_eq!(of(&["kubelet", "everything"]), None);
     }
 }

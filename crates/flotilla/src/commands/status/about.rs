@@ -18,11 +18,11 @@ pub(super) struct About {
 }
 
 impl About {
-    pub(super) fn new(cluster: &Cluster, created: Option<SystemTime>) -> Self {
+    pub(super) fn new(cluster: &Cluster, server: String, created: Option<SystemTime>) -> Self {
         let timestamp = created.and_then(|time| Timestamp::try_from(time).ok());
         Self {
             kubernetes_version: cluster.spec.kubernetes_version.to_string(),
-            server: cluster.api_url(),
+            server,
             created: timestamp.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
             age: created.and_then(|time| time.elapsed().ok()),
         }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use flotilla_core::Node;
+use flotilla_core::driver::PROCESS;
 use flotilla_core::{Certificate, Certificates, Power};
 use flotilla_ops::status::{self, ApiServer};
 use flotilla_spec::{ClusterName, Role};
@@ -10,9 +11,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::availability;
 use super::about::About;
 use super::etcd::EtcdStatus;
-use crate::cluster::certificates;
+use flotilla_ops::certificates;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,11 +31,13 @@ pub(super) struct NodeStatus {
     ip: String,
     /// The control plane that is meant where none is named.
     primary: bool,
-    /// It has the API's virtual address now.
+    /// It has the virtual IP of the API now.
     #[serde(rename = "VirtualIP")]
     virtual_ip: bool,
     /// Those of its spec, which are known also while the API does not answer. `kubectl` shows those that others put there.
     taints: String,
+    /// Whether root in it is root of the host (`none`), or nobody (`user`).
+    isolation: String,
     /// When the first of its certificates expires, and the first of its certificate authorities.
     certificates_expire: Option<String>,
     authorities_expire: Option<String>,
@@ -61,7 +65,7 @@ impl NodeStatus {
             status.host = "Running";
             status.kubelet = if seen.health.kubelet { "Running" } else { "Stopped" };
             status.virtual_ip = seen.health.holds_virtual_ip;
-            status.pid = seen.pid;
+            status.pid = seen.details.get(PROCESS).and_then(|pid| pid.parse().ok());
         }
         if let Some(control_plane) = &seen.control_plane {
             status.api_server = match control_plane.api_server {
@@ -96,6 +100,7 @@ impl NodeStatus {
             primary,
             virtual_ip: false,
             taints: taints.join(","),
+            isolation: node.spec.isolation.to_string(),
             certificates_expire: None,
             authorities_expire: None,
             notices: Vec::new(),
@@ -119,13 +124,16 @@ impl NodeStatus {
         self.notices = certificates::notices(cluster, certificates, now);
     }
 
-    /// 1 for the machine, 2 for Kubernetes in it, 4 for the kubeconfig.
+    /// 1 for the machine, 2 for Kubernetes in it, 4 for the kubeconfig. As in minikube, a node that does not run has nothing of
+    /// the three, whatever its role.
     pub(super) fn exit_bits(&self) -> u8 {
+        if self.host != "Running" {
+            return 7;
+        }
         let well = |state: &str, good: &[&str]| good.contains(&state) || state == IRRELEVANT;
-        let host = well(self.host, &["Running"]);
         let kubernetes = well(self.kubelet, &["Running"]) && well(self.api_server, &["Running"]);
         let kubeconfig = well(self.kubeconfig, &["Configured"]);
-        u8::from(!host) | u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
+        u8::from(!kubernetes) << 1 | u8::from(!kubeconfig) << 2
     }
 
     /// minikube's lines.
@@ -186,7 +194,13 @@ impl ClusterStatus {
             "Running" => node.api_server,
             other => other,
         });
-        let (status_code, status_name) = code(whole);
+        let healthy = nodes.iter().filter(|node| !node.worker && node.exit_bits() == 0).count();
+        let (status_code, status_name) = match whole {
+            "Running" | "Stopped" if nodes.iter().filter(|node| !node.worker).count() > 1 => {
+                availability::of(healthy)
+            }
+            other => code(other),
+        };
         let component = |name: &str, state: &str| {
             let (code, state) = code(state);
             json!({"Name": name, "StatusCode": code, "StatusName": state})
@@ -270,6 +284,8 @@ mod tests {
         assert_eq!(NodeStatus { kubeconfig: "Misconfigured", ..running() }.exit_bits(), 4);
         let worker = NodeStatus { host: "Running", kubelet: "Running", ..stopped(Role::Worker) };
         assert_eq!(worker.exit_bits(), 0);
+        assert_eq!(NodeStatus { kubelet: "Stopped", ..worker }.exit_bits(), 2);
+        assert_eq!(stopped(Role::Worker).exit_bits(), 7, "a machine is missing, and all that is in it");
     }
 
     #[test]
@@ -290,7 +306,7 @@ mod tests {
         kubeconfig: Unknown
         ");
         assert_eq!((control_plane.exit_bits(), whole(&[control_plane]).status_name), (7, "Unknown"));
-        assert_eq!(NodeStatus::unknown(&node(Role::Worker), false).exit_bits(), 3);
+        assert_eq!(NodeStatus::unknown(&node(Role::Worker), false).exit_bits(), 7);
     }
 
     #[test]
@@ -303,7 +319,7 @@ mod tests {
         apiserver: Running
         kubeconfig: Configured
         ");
-        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule","CertificatesExpire":null,"AuthoritiesExpire":null,"PID":null}"#);
+        insta::assert_snapshot!(serde_json::to_string(&running()).unwrap(), @r#"{"Name":"demo","Host":"Running","Kubelet":"Running","APIServer":"Running","Kubeconfig":"Configured","Worker":false,"IP":"10.213.0.2","Primary":true,"VirtualIP":true,"Taints":"node-role.kubernetes.io/control-plane:NoSchedule","Isolation":"none","CertificatesExpire":null,"AuthoritiesExpire":null,"PID":null}"#);
     }
 
     #[test]
@@ -367,8 +383,24 @@ mod tests {
     }
 
     fn whole(nodes: &[NodeStatus]) -> ClusterStatus {
-        let about = About::new(&flotilla_testkit::fake::cluster("10.213.0.0/24"), None);
+        let cluster = flotilla_testkit::fake::cluster("10.213.0.0/24");
+        let about = About::new(&cluster, "https://10.213.0.254:6443".to_owned(), None);
         ClusterStatus::of("demo", about, nodes, Ipv4Addr::new(10, 213, 0, 254), None)
+    }
+
+    #[test]
+    fn several_control_planes_are_named_by_how_many_are_healthy() {
+        let named = |running: usize, stopped_ones: usize| {
+            let mut nodes = vec![NodeStatus { host: "Running", kubelet: "Running", ..stopped(Role::Worker) }];
+            nodes.extend(std::iter::repeat_with(self::running).take(running));
+            nodes.extend(std::iter::repeat_with(|| stopped(Role::ControlPlane)).take(stopped_ones));
+            let whole = whole(&nodes);
+            (whole.status_code, whole.status_name)
+        };
+        assert_eq!([named(3, 0), named(5, 2)], [(201, "HAppy"); 2]);
+        assert_eq!([named(2, 0), named(2, 1)], [(204, "Degraded"); 2]);
+        assert_eq!([named(1, 1), named(0, 2)], [(405, "Stopped"); 2]);
+        assert_eq!(named(1, 0), (200, "OK"), "one alone is minikube's simple cluster");
     }
 
     #[test]
@@ -388,6 +420,5 @@ mod tests {
         let paused = of(&[NodeStatus { api_server: "Paused", ..running() }]);
         assert_eq!((paused.status_code, paused.status_name), (418, "Paused"));
         assert_eq!(of(&[running()]).status_code, 200);
-        assert_eq!(of(&[stopped(Role::ControlPlane), running()]).status_code, 200, "one is enough");
     }
 }

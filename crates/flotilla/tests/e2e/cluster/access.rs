@@ -14,6 +14,11 @@ pub(super) fn exec_and_kubectl_pass_exit_codes_on(cluster: &Cluster) {
     let output = cluster.run(&["kubectl", "--", "get", "pod", "nobody"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("\"nobody\" not found"));
+    // With sudo the home is the user's, and kubectl's files would be root's.
+    let home = tempfile::tempdir().unwrap();
+    let get = cluster.command(&["kubectl", "--", "get", "nodes"]).env("HOME", home.path()).output().unwrap();
+    assert!(get.status.success());
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "files in the user's home");
 }
 
 pub(super) fn a_pods_logs_are_shown(cluster: &Cluster) {
@@ -50,7 +55,7 @@ impl Background {
         let mut child = cluster.command(args).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
-        // It ends with the command, or when nobody listens any more.
+        // It ends with the command, or when its output is closed.
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { child, lines }
     }

@@ -40,8 +40,8 @@ pub(super) fn a_broken_entry_is_repaired(cluster: &Cluster) {
     has_the_foreign_lines(&good);
     let ours = cluster.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
     fs::write(cluster.kubeconfig(), good.replace(&ours, "https://192.0.2.3:1")).unwrap();
-    let (code, told) = status(cluster);
-    assert_eq!((code, told["Kubeconfig"].as_str()), (4, Some("Misconfigured")), "{told}");
+    let (code, reported) = status(cluster);
+    assert_eq!((code, reported["Kubeconfig"].as_str()), (4, Some("Misconfigured")), "{reported}");
     cluster.succeed(&["update-context"]);
     assert_eq!(text(cluster), good, "the file is not as it was");
     assert_eq!(status(cluster).0, 0);
@@ -53,8 +53,8 @@ pub(super) fn somebody_elses_entry_of_its_name_stays(cluster: &Cluster) {
     let name = &cluster.name;
     let theirs = FOREIGN.replace("zebra", name);
     fs::write(cluster.kubeconfig(), &theirs).unwrap();
-    let (code, told) = status(cluster);
-    assert_eq!((code, told["Kubeconfig"].as_str()), (4, Some("Misconfigured")), "{told}");
+    let (code, reported) = status(cluster);
+    assert_eq!((code, reported["Kubeconfig"].as_str()), (4, Some("Misconfigured")), "{reported}");
     let started = cluster.run(&["start"]);
     let said = String::from_utf8_lossy(&started.stderr);
     assert!(started.status.success(), "{said}");
@@ -87,7 +87,7 @@ fn text(cluster: &Cluster) -> String {
     fs::read_to_string(cluster.kubeconfig()).unwrap()
 }
 
-/// All lines of the others are there, in their order. Which context is current is not theirs.
+/// All lines of the others are kept, in their order. The current context may differ.
 fn has_the_foreign_lines(text: &str) {
     let mut lines = text.lines();
     for line in FOREIGN.lines().filter(|line| !line.starts_with("current-context")) {

@@ -12,7 +12,33 @@ pub(super) fn status(cluster: &Cluster) -> (i32, Value) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-pub(super) fn the_status_is_told_in_every_shape(cluster: &Cluster) {
+/// All of what a user expects of a cluster when `start` has returned, without any patience.
+pub(crate) fn works_at_once(cluster: &Cluster) {
+    let dns = ["wait", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns"];
+    cluster.kubectl(&[&["-n", "kube-system"], &dns[..]].concat());
+    let proxies = ["-n", "kube-system", "pods", "-l", "k8s-app=kube-proxy"];
+    let mut proxies: Vec<_> = cluster
+        .field(&proxies, "{range .items[*]}{.spec.nodeName}={.status.phase} {end}")
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let names = cluster.field(&["nodes"], "{.items[*].metadata.name}");
+    let mut wanted: Vec<_> = names.split_whitespace().map(|node| format!("{node}=Running")).collect();
+    proxies.sort();
+    wanted.sort();
+    assert_eq!(proxies, wanted);
+    for node in names.split_whitespace() {
+        let ask = "busybox nslookup -type=a kubernetes.default.svc.cluster.local 10.96.0.10";
+        let asked = cluster.run(&["ssh", "-n", node, "--", ask]);
+        assert!(asked.status.success(), "{node}: {asked:?}");
+    }
+    // The controllers make it in every new namespace.
+    cluster.kubectl(&["create", "namespace", "at-once"]);
+    cluster.kubectl(&["-n", "at-once", "wait", "--for=create", "serviceaccount/default", "--timeout=10s"]);
+    cluster.kubectl(&["delete", "namespace", "at-once"]);
+}
+
+pub(super) fn the_status_has_every_format(cluster: &Cluster) {
     let text = cluster.succeed(&["status"]);
     let wanted =
         "type: Control Plane\nhost: Running\nkubelet: Running\napiserver: Running\nkubeconfig: Configured";
@@ -28,8 +54,8 @@ pub(super) fn the_status_is_told_in_every_shape(cluster: &Cluster) {
         cluster.succeed(&["status", "--format", "{{.Name}} {{.APIServer}}"]).trim(),
         format!("{} Running", cluster.name)
     );
-    let (code, told) = status(cluster);
-    assert_eq!((code, told["Host"].as_str()), (0, Some("Running")), "{told}");
+    let (code, reported) = status(cluster);
+    assert_eq!((code, reported["Host"].as_str()), (0, Some("Running")), "{reported}");
 }
 
 pub(super) fn a_second_start_changes_nothing(cluster: &Cluster) {
@@ -77,9 +103,9 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
 
     let said = cluster.succeed(&["stop"]);
     assert!(said.contains("stopped"), "{said}");
-    let (code, told) = status(cluster);
+    let (code, reported) = status(cluster);
     assert_eq!(
-        (code, told["Host"].as_str(), told["APIServer"].as_str()),
+        (code, reported["Host"].as_str(), reported["APIServer"].as_str()),
         (7, Some("Stopped"), Some("Stopped"))
     );
     assert_eq!(cluster.ip(), before.0.0, "the address of a stopped node is known");
@@ -89,6 +115,7 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
     assert!(cluster.succeed(&["stop"]).contains("already"));
 
     cluster.start(&[]);
+    works_at_once(cluster);
     assert_eq!((addresses(cluster), uids(cluster)), before);
     wait_until("the pod writes on in the same file", PATIENCE, || {
         let now = lines_written(cluster);
@@ -98,6 +125,17 @@ pub(super) fn stopped_and_started_all_is_back(cluster: &Cluster) {
     assert_eq!(status(cluster).0, 0);
 }
 
-pub(super) fn the_bundle_is_untouched(_cluster: &Cluster) {
+/// Says what could be opened to write, and writes nothing: these are the real files.
+const ATTACK: &str = "
+image=$(find /opt/flotilla/snapshots -type f -name coredns | head -n 1)
+for file in /usr/local/bin/kubectl /usr/local/sbin/flotilla-init /proc/1/exe $image; do
+    [ -e $file ] || echo $file is missing
+    for mount in $file /opt/flotilla/snapshots; do mount -o remount,bind,rw $mount; mount -o remount,rw $mount; done
+    (: >> $file) && echo $file can be written
+    touch $file && echo $file can be touched
+done 2>/dev/null; true";
+
+pub(super) fn the_bundle_is_untouched(cluster: &Cluster) {
+    assert_eq!(cluster.ssh(ATTACK).trim(), "");
     lab::succeed(&lab::real_home(), &["bundle", "verify", lab::digest()]);
 }

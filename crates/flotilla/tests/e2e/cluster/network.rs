@@ -46,6 +46,20 @@ pub(super) fn nodes_and_pods_know_the_host_by_name(cluster: &Cluster) {
     serving.join().unwrap();
 }
 
+/// kube-proxy writes all rules again after an hour, and when a node's zone changes.
+pub(super) fn services_outlive_a_full_writing_of_rules(cluster: &Cluster) {
+    let full = "curl -s http://127.0.0.1:10249/metrics \
+        | sed -n 's/^kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"} //p'";
+    let before = cluster.ssh(full);
+    cluster.kubectl(&["label", "node", &cluster.name, "topology.kubernetes.io/zone=here"]);
+    wait_until("all rules are written again", PATIENCE, || {
+        if cluster.ssh(full) == before { Err(before.clone()) } else { Ok(()) }
+    });
+    let code = "curl -sk --max-time 10 -o /dev/null -w '%{http_code}' https://10.96.0.1/version";
+    assert_eq!(cluster.ssh(code), "200");
+    cluster.kubectl(&["label", "node", &cluster.name, "topology.kubernetes.io/zone-"]);
+}
+
 pub(super) fn the_proxy_uses_nftables(cluster: &Cluster) {
     let asked = "curl -s http://127.0.0.1:10249/proxyMode";
     assert_eq!(wait_until("the proxy", PATIENCE, || cluster.try_ssh(asked)), "nftables");

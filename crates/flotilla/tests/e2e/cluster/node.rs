@@ -42,7 +42,7 @@ pub(super) fn orphans_are_reaped(cluster: &Cluster) {
         if adopted.count() == 20 { Ok(()) } else { Err(all) }
     });
     cluster.ssh(&format!("ps -eo pid=,args= | awk '/[0-9] {ORPHAN}$/ {{ print $1 }}' | xargs kill"));
-    wait_until("they are gone, and nobody is a zombie", PATIENCE, || {
+    wait_until("they are gone, and there is no zombie", PATIENCE, || {
         let all = all();
         let is_zombie = |line: &str| line.split_whitespace().nth(1).is_some_and(|stat| stat.starts_with('Z'));
         if all.lines().any(|line| line.ends_with(ORPHAN) || is_zombie(line)) { Err(all) } else { Ok(()) }

@@ -50,8 +50,8 @@ pub(super) fn stopped_while_paused_it_starts_again(cluster: &Cluster) {
 /// Whatever a node does, commands end.
 pub(super) fn a_frozen_node_holds_no_command_up(cluster: &Cluster) {
     kernel::freeze(cluster);
-    let (code, told) = status(cluster);
-    assert!(code != 0 && told["Host"] == "Running", "{code}: {told}");
+    let (code, reported) = status(cluster);
+    assert!(code != 0 && reported["Host"] == "Running", "{code}: {reported}");
     for args in [&["ssh", "--", "true"][..], &["logs"]] {
         let output = cluster.run(args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -70,18 +70,18 @@ pub(super) fn a_frozen_node_holds_no_command_up(cluster: &Cluster) {
 pub(super) fn pause(cluster: &Cluster) {
     let said = cluster.succeed(&["pause"]);
     assert!(said.starts_with("paused "), "{said}");
-    let (code, told) = status(cluster);
+    let (code, reported) = status(cluster);
     assert_eq!(
-        (code, told["APIServer"].as_str(), told["Host"].as_str()),
+        (code, reported["APIServer"].as_str(), reported["Host"].as_str()),
         (2, Some("Paused"), Some("Running"))
     );
 }
 
-/// A new pod is scheduled, started and told of.
+/// A new pod is scheduled, started and reported.
 fn works(cluster: &Cluster) {
     wait_until("all is well again", PATIENCE, || match status(cluster) {
         (0, _) => Ok(()),
-        (code, told) => Err(format!("{code}: {told}")),
+        (code, reported) => Err(format!("{code}: {reported}")),
     });
     wait_until("a pod is taken", PATIENCE, || cluster.try_apply(LATER));
     cluster.wait_for("jsonpath={.status.phase}=Succeeded", &["pod/later"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::lab::{self, Cluster};
 
-pub(super) fn nobody_anonymous_gets_in(cluster: &Cluster) {
+pub(super) fn anonymous_requests_are_refused(cluster: &Cluster) {
     let code = |url: &str| cluster.ssh(&format!("curl -sk -o /dev/null -w '%{{http_code}}' {url}"));
     let ip = cluster.ip();
     assert_eq!(code(&format!("https://{ip}:6443/api/v1/namespaces")), "403");

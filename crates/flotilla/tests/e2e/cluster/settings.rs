@@ -1,5 +1,10 @@
 //! Flags of `start` that settings of Kubernetes stand behind.
 
+use std::fs;
+use std::path::Path;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
 use super::network;
 use super::workloads::{NODE_PORT, in_client, run_web_on};
 use crate::lab::{Cluster, PATIENCE, wait_until};
@@ -21,6 +26,28 @@ pub(super) const FLAGS: &[&str] = &[
     "--service-cluster-ip-range",
     "10.120.0.0/16",
 ];
+
+/// Makes a certificate authority of the user's. Gives its certificate.
+pub(super) fn write_authority(folder: &Path) -> String {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    fs::write(folder.join("ca.key"), key.serialize_pem()).unwrap();
+    fs::write(folder.join("ca.crt"), &certificate).unwrap();
+    certificate
+}
+
+/// Clients and nodes trust it, its key is with the control plane alone, and the user's files are as they were.
+pub(super) fn the_authority_is_the_users(cluster: &Cluster, folder: &Path, certificate: &str) {
+    let trusted =
+        cluster.kubectl(&["get", "configmap", "kube-root-ca.crt", "-o", "jsonpath={.data.ca\\.crt}"]);
+    assert_eq!(trusted.trim(), certificate.trim());
+    assert_eq!(fs::read_to_string(folder.join("ca.crt")).unwrap(), certificate);
+    let key = fs::read_to_string(folder.join("ca.key")).unwrap();
+    assert_eq!(cluster.ssh("cat /etc/kubernetes/pki/ca.key").trim(), key.trim());
+    assert_eq!(cluster.ssh("stat -c %a /etc/kubernetes/pki/ca.key").trim(), "600");
+}
 
 pub(super) fn the_kubelet_has_its_extra_setting(cluster: &Cluster) {
     assert_eq!(cluster.field(&["nodes"], "{.items[0].status.capacity.pods}"), "50");

@@ -1,4 +1,4 @@
-//! etcd and the virtual address as the nodes themselves know them, without Flotilla's commands.
+//! etcd and the virtual IP as the nodes themselves know them, without Flotilla's commands.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const ETCDCTL: &str = "etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/
                        --cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt \
                        --key=/etc/kubernetes/pki/etcd/healthcheck-client.key";
 
-/// Waits until these control planes, and nobody else, are voting members, and all of them are well.
+/// Waits until exactly these control planes are voting members, and all of them are healthy.
 #[track_caller]
 pub(super) fn assert_members(cluster: &Cluster, nodes: &[&str]) {
     let mut wanted: Vec<_> = nodes.iter().map(|node| (*node).to_owned()).collect();
@@ -24,7 +24,7 @@ pub(super) fn assert_members(cluster: &Cluster, nodes: &[&str]) {
     });
 }
 
-/// The names of the members, sorted, as that one in this control plane knows them. A member that has no vote yet, or
+/// The names of the members, sorted, as the member in this control plane knows them. A member that has no vote yet, or
 /// was never started, is an error.
 pub(super) fn voters(cluster: &Cluster, node: &str) -> Result<Vec<String>, String> {
     let list: Value = serde_json::from_str(&etcdctl(cluster, node, "member list -w json")?)
@@ -46,17 +46,17 @@ fn etcdctl(cluster: &Cluster, node: &str, what: &str) -> Result<String, String> 
     if output.status.success() { Ok(said) } else { Err(said) }
 }
 
-/// The virtual address, as the kubeconfig has it.
-pub(super) fn virtual_address(cluster: &Cluster) -> String {
+/// The virtual IP, as the kubeconfig has it.
+pub(super) fn virtual_ip(cluster: &Cluster) -> String {
     let server = cluster.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
     server.trim_start_matches("https://").split(':').next().unwrap().to_owned()
 }
 
-/// The control plane that has the virtual address, once exactly one of these has it.
+/// The control plane that has the virtual IP, once exactly one of these has it.
 #[track_caller]
 pub(super) fn holder(cluster: &Cluster, nodes: &[&str]) -> String {
-    let address = format!(" {}/", virtual_address(cluster));
-    wait_until("one control plane has the virtual address", PATIENCE, || {
+    let address = format!(" {}/", virtual_ip(cluster));
+    wait_until("one control plane has the virtual IP", PATIENCE, || {
         let has_it = |node: &&&str| fleet::ssh(cluster, node, "ip -4 -o address").contains(&address);
         let holders: Vec<_> = nodes.iter().filter(has_it).collect();
         if let [holder] = holders[..] { Ok((*holder).to_owned()) } else { Err(format!("{holders:?}")) }

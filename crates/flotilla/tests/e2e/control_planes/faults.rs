@@ -22,7 +22,7 @@ pub(super) fn each_is_killed_in_turn(cluster: &Cluster) {
     writer.end(cluster);
 }
 
-pub(super) fn the_one_with_the_virtual_address_is_killed(cluster: &Cluster) {
+pub(super) fn the_one_with_the_virtual_ip_is_killed(cluster: &Cluster) {
     let three = three_running(cluster);
     let writer = Writer::begin(cluster);
     let node = etcd::holder(cluster, &refs(&three));
@@ -35,14 +35,14 @@ fn is_killed_and_started(cluster: &Cluster, three: &[String], node: &str, writer
     let others: Vec<_> = three.iter().filter(|other| *other != node).map(String::as_str).collect();
     let had_it = etcd::holder(cluster, &refs(three)) == *node;
     kernel::kill(kernel::init_of(cluster, node));
-    let address = if had_it { ", with the virtual address" } else { "" };
+    let address = if had_it { ", with the virtual IP" } else { "" };
     let gap = writer.after(&format!("{node} was killed{address}"));
     assert!(gap < GAP, "the API was silent for {gap:?}");
     etcd::holder(cluster, &others);
     let status = cluster.run(&["status"]);
     assert!(!status.status.success(), "{}", said(&status));
-    let told = format!("node {node} crashed or was killed");
-    assert!(said(&status).contains(&told), "{}", said(&status));
+    let reported = format!("node {node} crashed or was killed");
+    assert!(said(&status).contains(&reported), "{}", said(&status));
 
     cluster.succeed(&["node", "start", node]);
     writer.after(&format!("{node} came back"));
@@ -55,13 +55,13 @@ pub(super) fn one_is_cut_off_and_healed(cluster: &Cluster) {
     cut_off_and_heal(cluster, "split", ["down", "up"]);
 }
 
-/// Its link is there, and leads nowhere.
+/// Its link exists, but is disconnected.
 pub(super) fn one_is_cut_off_without_noticing(cluster: &Cluster) {
     let bridge = format!("master {}", kernel::bridge(cluster));
     cut_off_and_heal(cluster, "silent-split", ["nomaster", &bridge]);
 }
 
-/// The one with the virtual address, which is the most that can be cut.
+/// The one with the virtual IP, which is the most that can be cut.
 fn cut_off_and_heal(cluster: &Cluster, map: &str, [cut, heal]: [&str; 2]) {
     let three = three_running(cluster);
     let writer = Writer::begin(cluster);
@@ -70,10 +70,10 @@ fn cut_off_and_heal(cluster: &Cluster, map: &str, [cut, heal]: [&str; 2]) {
     let port = kernel::port_of(cluster, &node);
 
     set_link(&port, cut);
-    writer.after(&format!("{node} was cut off, with the virtual address"));
+    writer.after(&format!("{node} was cut off, with the virtual IP"));
     etcd::holder(cluster, &others);
-    // Its own API server is still there, and must not promise anything to anybody. What it was told may still be written
-    // when it is connected again: nobody was told that it was, nor that it was not.
+    // Its own API server still runs, and must not acknowledge a write. A write that it was sent may still be stored
+    // when it is connected again: it was neither acknowledged nor refused.
     let address = cluster.succeed(&["ip", "-n", &node]);
     let write = |name: &str| {
         let line = format!(
@@ -84,9 +84,9 @@ fn cut_off_and_heal(cluster: &Cluster, map: &str, [cut, heal]: [&str; 2]) {
         cluster.run(&["ssh", "-n", &node, "--", &line])
     };
     let alone = write(map);
-    assert!(!alone.status.success(), "who is alone took a write: {}", said(&alone));
-    let address = format!(" {}/", etcd::virtual_address(cluster));
-    wait_until("it gives up the address that nobody reaches there", PATIENCE, || {
+    assert!(!alone.status.success(), "an isolated member accepted a write: {}", said(&alone));
+    let address = format!(" {}/", etcd::virtual_ip(cluster));
+    wait_until("it gives up the address, which is unreachable there", PATIENCE, || {
         let has = fleet::ssh(cluster, &node, "ip -4 -o address");
         if has.contains(&address) { Err(has) } else { Ok(()) }
     });
@@ -110,8 +110,8 @@ fn cut_off_and_heal(cluster: &Cluster, map: &str, [cut, heal]: [&str; 2]) {
 #[track_caller]
 fn wait_for_members_up(cluster: &Cluster, wanted: &str) {
     wait_until(wanted, PATIENCE, || {
-        let told = said(&cluster.run(&["etcd", "status"]));
-        if told.contains(wanted) { Ok(()) } else { Err(told) }
+        let reported = said(&cluster.run(&["etcd", "status"]));
+        if reported.contains(wanted) { Ok(()) } else { Err(reported) }
     });
 }
 
@@ -139,9 +139,9 @@ pub(super) fn what_loses_the_quorum_is_refused(cluster: &Cluster) {
     kernel::kill(kernel::init_of(cluster, &third));
     wait_for_members_up(cluster, "2 of 3 members are up");
     let refused = cluster.run(&["node", "stop", &second]);
-    let told = said(&refused);
-    assert!(!refused.status.success(), "one of two that are up of three was stopped: {told}");
-    assert!(told.contains("would lose quorum: 1 of 3 members left"), "{told}");
+    let reported = said(&refused);
+    assert!(!refused.status.success(), "one of two that are up of three was stopped: {reported}");
+    assert!(reported.contains("would lose quorum: 1 of 3 members left"), "{reported}");
     let refused = cluster.run(&["node", "delete", &second]);
     assert!(!refused.status.success() && said(&refused).contains("would lose quorum"), "{}", said(&refused));
     assert!(said(&refused).contains("--force"), "{}", said(&refused));
@@ -195,8 +195,8 @@ pub(super) fn two_of_three_are_killed(cluster: &Cluster) {
     wait_for_members_up(cluster, "2 of 3 members are up");
     let forced = cluster.run(&["node", "stop", &second, "--force"]);
     assert!(forced.status.success(), "{}", said(&forced));
-    let told = said(&forced);
-    assert!(told.contains("would lose quorum") && told.contains("members of etcd"), "{told}");
+    let reported = said(&forced);
+    assert!(reported.contains("would lose quorum") && reported.contains("members of etcd"), "{reported}");
     wait_for_silence(cluster);
     cluster.succeed(&["node", "start", "--all"]);
     writer.after("the majority was stopped by force and came back");
@@ -211,7 +211,7 @@ pub(super) fn one_that_is_lost_for_good_is_replaced(cluster: &Cluster) {
     let others: Vec<_> = three.iter().filter(|other| *other != lost).map(String::as_str).collect();
     let writer = Writer::begin(cluster);
     kernel::destroy(cluster, lost);
-    // It may have had the virtual address: whoever cannot be asked cannot take it off the list.
+    // It may have had the virtual IP: whoever cannot be asked cannot take it off the list.
     writer.goes_on();
     cluster.succeed(&["node", "delete", lost, "--force", "--drain-timeout", "1s"]);
     etcd::assert_members(cluster, &others);

@@ -44,7 +44,7 @@ pub(super) fn additions_and_deletions_are_finished(cluster: &Cluster, writer: &W
     assert_nothing_to_do(cluster);
 }
 
-/// Of the one that has the virtual address, with two control planes.
+/// Of the one that has the virtual IP, with two control planes.
 fn a_stop_and_a_start_are_finished(cluster: &Cluster, writer: &Writer, both: [&str; 2]) {
     let node = etcd::holder(cluster, &both);
     let [other] = both.iter().copied().filter(|other| *other != node).collect::<Vec<_>>()[..] else {

@@ -43,7 +43,7 @@ pub(super) fn a_control_plane_joins_by_plain_kubeadm(cluster: &Cluster) {
     let address = cluster.succeed(&["ip", "-n", &third]);
     reset(cluster, &third);
     etcd::assert_members(cluster, &[&first, &second]);
-    // It may have had the virtual address, which is on its way to another.
+    // It may have had the virtual IP, which is on its way to another.
     let forget = ["delete", "node", &third, "--ignore-not-found"];
     wait_until("the API lets it go", PATIENCE, || cluster.try_kubectl(&forget));
     let upload = ["ssh", "-n", &first, "--", "kubeadm init phase upload-certs --upload-certs 2>/dev/null"];

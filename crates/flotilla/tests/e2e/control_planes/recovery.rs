@@ -27,16 +27,19 @@ pub(super) fn a_snapshot_brings_back_what_was_deleted(cluster: &Cluster) {
     cluster.kubectl(&["delete", "configmap", "kept"]);
     cluster.kubectl(&["create", "configmap", "later", "--from-literal=it=is-not"]);
     let asked = cluster.run(&["etcd", "snapshot", "restore", path]);
-    assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
+    assert_eq!(asked.status.code(), Some(14), "no terminal to ask on: {}", said(&asked));
     cluster.kubectl(&["get", "configmap", "later"]);
     assert_foreign_is_refused(cluster, &file);
 
     let restore = ["etcd", "snapshot", "restore", path, "--yes"];
     let step = &*format!("restore/{}", control_planes(cluster)[0]).leak();
     assert!(kill_at(cluster, &restore, At::Within(step, 3000)));
-    let told = said(&cluster.run(&restore));
+    let reported = said(&cluster.run(&restore));
     for node in &three {
-        assert!(told.contains(&format!("{node}:/var/lib/etcd.before-1")), "no copy of {node}: {told}");
+        assert!(
+            reported.contains(&format!("{node}:/var/lib/etcd.before-1")),
+            "no copy of {node}: {reported}"
+        );
         // Also after the repetition it is what the cluster had before all this.
         let later = "grep -c /registry/configmaps/default/later /var/lib/etcd.before-1/snap/db";
         assert_ne!(fleet::ssh(cluster, node, later).trim(), "0", "{node} has lost its data");
@@ -73,14 +76,14 @@ pub(super) fn a_majority_with_data_is_not_recovered(cluster: &Cluster) {
     let [_, second, third] = three_running(cluster);
     cluster.succeed(&["node", "pause", &second]);
     let refused = cluster.run(&["node", "pause", &third]);
-    let told = said(&refused);
-    assert_eq!(refused.status.code(), Some(81), "{told}");
-    assert!(told.contains(&format!("pausing {third} would lose quorum")), "{told}");
+    let reported = said(&refused);
+    assert_eq!(refused.status.code(), Some(81), "{reported}");
+    assert!(reported.contains(&format!("pausing {third} would lose quorum")), "{reported}");
     cluster.succeed(&["node", "pause", &third, "--force"]);
     let refused = cluster.run(&["recover", "--yes"]);
-    let told = said(&refused);
-    assert_eq!(refused.status.code(), Some(81), "{told}");
-    assert!(told.contains("GUEST_HAS_DATA"), "{told}");
+    let reported = said(&refused);
+    assert_eq!(refused.status.code(), Some(81), "{reported}");
+    assert!(reported.contains("GUEST_HAS_DATA"), "{reported}");
     let status = cluster.run(&["etcd", "status"]);
     assert_eq!(status.status.code(), Some(2), "{}", said(&status));
     assert!(said(&status).contains("no leader"), "{}", said(&status));
@@ -96,15 +99,15 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     assert!(!before.is_empty());
     let refused = cluster.run(&["recover", "--yes"]);
     assert!(!refused.status.success(), "nothing is lost: {}", said(&refused));
-    assert!(said(&refused).contains("GUEST_HAS_MAJORITY"), "{}", said(&refused));
+    assert!(said(&refused).contains("GUEST_HAS_QUORUM"), "{}", said(&refused));
     for node in [&first, &second] {
         kernel::destroy(cluster, node);
     }
-    let told = said(&cluster.run(&["etcd", "status"]));
-    assert!(told.contains("1 of 3"), "{told}");
+    let reported = said(&cluster.run(&["etcd", "status"]));
+    assert!(reported.contains("1 of 3"), "{reported}");
 
     let asked = cluster.run(&["recover"]);
-    assert_eq!(asked.status.code(), Some(14), "nobody was there to ask: {}", said(&asked));
+    assert_eq!(asked.status.code(), Some(14), "no terminal to ask on: {}", said(&asked));
     let step = &*format!("restore/{third}").leak();
     assert!(kill_at(cluster, &["recover", "--yes"], At::Within(step, 300)));
     cluster.succeed(&["recover", "--yes"]);
@@ -116,7 +119,7 @@ pub(super) fn a_lost_majority_is_recovered(cluster: &Cluster) {
     assert!(before.is_subset(&there), "{} were there, {} are", before.len(), there.len());
     etcd::assert_members(cluster, &[&third]);
 
-    // What was lost is made anew by what makes everything.
+    // `start` creates the lost nodes again.
     cluster.start(&[]);
     let mut all = control_planes(cluster);
     all.sort();
@@ -139,8 +142,8 @@ pub(super) fn what_a_snapshot_has_is_recovered(cluster: &Cluster) {
     for node in &three[..2] {
         kernel::destroy(cluster, node);
     }
-    let told = said(&cluster.run(&["recover", "--yes", "--from", path]));
-    assert!(told.contains(&three[2]) && told.contains("newer"), "{told}");
+    let reported = said(&cluster.run(&["recover", "--yes", "--from", path]));
+    assert!(reported.contains(&three[2]) && reported.contains("newer"), "{reported}");
     assert!(before.is_subset(&written(cluster)));
     assert!(cluster.try_kubectl(&["get", "configmap", "too-late"]).is_err());
     etcd::assert_members(cluster, &[&three[2]]);

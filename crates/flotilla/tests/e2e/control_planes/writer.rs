@@ -1,4 +1,4 @@
-//! A client that writes and reads through the virtual address all the time, and remembers what it was promised.
+//! A client that writes and reads through the virtual IP all the time, and remembers what it was promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::lab::{Cluster, PATIENCE, wait_until};
 
 /// Between two writes: often enough to see a gap, seldom enough to leave the machine to the cluster.
 const PACE: Duration = Duration::from_millis(100);
-/// Who does not answer by then is asked anew, on a new connection.
+/// After this time without an answer, the request is sent again on a new connection.
 const LIMIT: Duration = Duration::from_millis(700);
 const LABEL: (&str, &str) = ("app", "writer");
 
@@ -34,7 +34,7 @@ struct Tally {
     /// What was read at once and was not what had been written.
     wrong: Vec<String>,
     last: Instant,
-    /// Since it was last told.
+    /// Since it was last reported.
     longest_gap: Duration,
     longest_of_all: Duration,
     last_error: String,
@@ -75,7 +75,7 @@ impl Writer {
         });
     }
 
-    /// Goes on, and tells and gives the longest time without an acknowledgement since this was last told.
+    /// Continues, and reports the longest time without an acknowledgement since the last report.
     #[track_caller]
     #[expect(clippy::print_stdout, reason = "a figure that a person may want to see")]
     pub(super) fn after(&self, what: &str) -> Duration {
@@ -116,7 +116,7 @@ impl Drop for Writer {
     }
 }
 
-/// The names of all that writers have written and that is there with what they wrote.
+/// The names of all objects that writers have written and that still have that content.
 pub(super) fn written(cluster: &Cluster) -> BTreeSet<String> {
     let (key, value) = LABEL;
     let path = r#"{range .items[*]}{.metadata.name} {.data.name}{"\n"}{end}"#;

@@ -30,7 +30,7 @@ pub(crate) fn delete_needs_no_more_than_the_name() {
     let damages: [(&str, &dyn Fn()); 3] = [
         ("a missing state", &|| fs::remove_file(cluster.state().join("state.json")).unwrap()),
         ("a state that is garbage", &|| fs::write(cluster.state().join("state.json"), "[]").unwrap()),
-        ("a state folder that is gone", &|| {
+        ("a state directory that is gone", &|| {
             // What runs in the node may make files while we remove others.
             let removed = (0..1000).any(|_| {
                 drop(fs::remove_dir_all(cluster.state()));

@@ -35,16 +35,45 @@ fn processes_in(groups: &[PathBuf]) -> BTreeSet<i32> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
+/// A file of the control group in which the host limits a node, which the node cannot see: by its name in v1, else in v2.
+fn group_file(cluster: &Cluster, node: &str, names: [&str; 2]) -> PathBuf {
+    let own: Vec<_> = groups(cluster).into_iter().filter(|group| group.ends_with(node)).collect();
+    let mut files = names.iter().flat_map(|name| own.iter().map(move |group| group.join(name)));
+    files
+        .find(|file| file.exists())
+        .unwrap_or_else(|| panic!("no group of {node} has one of {names:?}: {own:?}"))
+}
+
+/// What the host has set or counted for a node.
+pub(crate) fn group_value(cluster: &Cluster, node: &str, names: [&str; 2]) -> String {
+    fs::read_to_string(group_file(cluster, node, names)).unwrap().trim().to_owned()
+}
+
+/// Percent of one CPU that a node may use.
+pub(crate) fn cpu_limit(cluster: &Cluster, node: &str) -> u32 {
+    let quota = group_value(cluster, node, ["cpu.cfs_quota_us", "cpu.max"]);
+    quota.split_whitespace().next().unwrap().parse::<u32>().unwrap() / 1000
+}
+
+/// How often a node was held back because it had used up its CPU time.
+pub(crate) fn times_throttled(cluster: &Cluster, node: &str) -> u64 {
+    let stat = group_file(cluster, node, ["cpu.cfs_quota_us", "cpu.max"]).with_file_name("cpu.stat");
+    let text = fs::read_to_string(stat).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("nr_throttled ")).unwrap().parse().unwrap()
+}
+
 /// Freezes all processes of its only node, PID 1 among them, as a person may do it.
 pub(crate) fn freeze(cluster: &Cluster) {
-    let frozen = [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")];
-    let own = groups(cluster).into_iter().filter(|group| group.ends_with(&cluster.name));
-    let files: Vec<_> = own.flat_map(|group| frozen.map(|(file, value)| (group.join(file), value))).collect();
-    let files: Vec<_> = files.into_iter().filter(|(file, _)| file.exists()).collect();
-    assert_eq!(files.len(), 1, "the node has one group that can be frozen: {files:?}");
-    for (file, value) in files {
-        fs::write(file, value).unwrap();
-    }
+    let file = group_file(cluster, &cluster.name, ["freezer.state", "cgroup.freeze"]);
+    let value = if file.ends_with("freezer.state") { "FROZEN" } else { "1" };
+    fs::write(file, value).unwrap();
+}
+
+/// Leaves a node so many percent of one CPU, as a machine does that is slow or busy.
+pub(crate) fn throttle(cluster: &Cluster, node: &str, percent: u32) {
+    // v2 takes the quota alone, too, and keeps the period: 100 ms in both.
+    fs::write(group_file(cluster, node, ["cpu.cfs_quota_us", "cpu.max"]), format!("{}", percent * 1000))
+        .unwrap();
 }
 
 /// The PID 1 of its only node, as the host numbers it.
@@ -75,9 +104,9 @@ pub(crate) fn kill(pid: i32) {
 /// Kills a node's machine and takes its disk away.
 pub(crate) fn destroy(cluster: &Cluster, node: &str) {
     kill(init_of(cluster, node));
-    let folder = cluster.state().join("nodes").join(node);
+    let directory = cluster.state().join("nodes").join(node);
     lab::wait_until("its files can be removed", Duration::from_secs(30), || {
-        fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+        fs::remove_dir_all(&directory).map_err(|error| error.to_string())
     });
 }
 

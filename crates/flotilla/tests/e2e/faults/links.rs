@@ -58,7 +58,7 @@ spec:
     for (what, cut) in cuts {
         cut();
         cluster.start(&[]);
-        assert_eq!(kernel::init(cluster), init, "the node was booted anew for {what}");
+        assert_eq!(kernel::init(cluster), init, "the node was rebooted for {what}");
         assert_reached(cluster);
         assert!(cluster.start(&[]).contains("nothing to do"), "something is still missing after {what}");
     }

@@ -1,9 +1,9 @@
-//! As after a reboot: nothing is left but the state folder.
+//! As after a reboot: nothing is left but the state directory.
 
 use super::{kernel, run_pod, said};
 use crate::lab::{self, Cluster, PATIENCE};
 
-/// A folder of the node's that outlives it, and one of the pod's.
+/// A directory of the node that outlives it, and one of the pod.
 const DATA: &str = "    volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, hostPath: {path: /var/data, type: DirectoryOrCreate}}]
 ";
@@ -32,7 +32,7 @@ pub(super) fn the_same_cluster_is_back(cluster: &Cluster) {
     assert!(said(&status).contains("crashed or was killed"), "{}", said(&status));
 
     cluster.start(&[]);
-    lab::wait_until("the pod runs anew", PATIENCE, || {
+    lab::wait_until("the pod runs again", PATIENCE, || {
         let now = container();
         if now.starts_with("true") && now != started { Ok(()) } else { Err(now) }
     });

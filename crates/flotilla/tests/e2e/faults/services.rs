@@ -1,4 +1,4 @@
-//! What a node's PID 1 is there for, and what happens without it.
+//! What a node's PID 1 does, and what happens without it.
 
 use super::{assert_works, kernel, run_pod, said};
 use crate::lab::{self, Cluster, PATIENCE};

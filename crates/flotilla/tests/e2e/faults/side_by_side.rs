@@ -26,6 +26,17 @@ pub(crate) fn two_clusters_do_not_meet() {
     let pods = |cluster: &Cluster| cluster.field(&["pods"], "{.items[*].metadata.name}");
     assert_eq!((pods(&one).as_str(), pods(&two).as_str()), ("of-one", "of-two"));
 
+    // Each node reaches its own API, and neither the other cluster nor an address of it as its sender.
+    let ask =
+        |ip: &str| format!("curl -sk --connect-timeout 2 https://{}:6443/version", ip.trim_matches('"'));
+    assert!(one.ssh(&ask(&ip_one)).contains("gitVersion"));
+    assert!(one.try_ssh(&ask(&ip_two)).is_err(), "the API of another cluster");
+    let claim = "ip address add 10.213.99.99/32 dev eth0";
+    let spoofed = "ping -c 1 -W 1 -I 10.213.99.99 host.flotilla.internal";
+    assert!(one.ssh("ping -c 1 -W 5 host.flotilla.internal").contains("1 packets received"));
+    assert!(one.try_ssh(&format!("{claim} && {spoofed}")).is_err(), "a sender that is not the node's");
+    one.ssh("ip address del 10.213.99.99/32 dev eth0");
+
     delete_without_trace(&two, &before_two, "the second of two clusters");
     assert_works(&one, "still");
 }
@@ -52,5 +63,5 @@ pub(super) fn the_second_command_waits_or_says_who_is_first(cluster: &Cluster) {
     assert_eq!(first, 0, "{last}");
     let (second, last) = second.finish();
     assert_eq!(second, 0, "{last}");
-    assert_eq!(last["data"]["changed"], false, "the first has done it all: {last}");
+    assert_eq!(last["data"]["changed"], "false", "the first has done it all: {last}");
 }

@@ -9,11 +9,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::announce;
+use super::record::Record;
 
 /// How long anything may take that a cluster does by itself, on however busy a machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A cluster of a test: its name, the state folder it is in, and a kubeconfig that nobody else uses.
+/// A cluster of a test: its name, its state directory, and its own kubeconfig.
 ///
 /// Making one starts nothing; it only takes away what a killed test may have left under that name. Dropped, it is
 /// deleted, after its last log lines were printed if the test failed. `FLOTILLA_KEEP=always` or `failure` keeps it and
@@ -28,7 +29,7 @@ pub(crate) struct Cluster {
     pub(crate) name: String,
     home: PathBuf,
     /// Holds the kubeconfig, which is not there before the first start.
-    folder: TempDir,
+    directory: TempDir,
     /// The process whose network and mounts it takes for the host's, if they are not ours.
     host: Option<u32>,
 }
@@ -46,17 +47,17 @@ impl Cluster {
 
     fn on(host: Option<u32>, home: impl Into<PathBuf>, name: &str) -> Self {
         super::bundle();
-        let folder = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
-        let cluster = Self { name: name.to_owned(), home: home.into(), folder, host };
-        announce::cluster(name, &cluster.home, &cluster.kubeconfig());
+        let directory = tempfile::Builder::new().prefix("flotilla-e2e-").tempdir().unwrap();
+        let cluster = Self { name: name.to_owned(), home: home.into(), directory, host };
+        Record::write(name, &cluster.home, &cluster.kubeconfig());
         cluster.succeed(&["delete"]);
         cluster
     }
 
-    /// `flotilla` with this cluster, state folder and kubeconfig, not yet run. Its input is empty unless set.
+    /// `flotilla` with this cluster, state directory and kubeconfig, not yet run. Its input is empty unless set.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = super::flotilla(&self.home, &["-p", &self.name]);
-        command.args(args).env("KUBECONFIG", self.kubeconfig());
+        command.args(args).args(isolation(args)).env("KUBECONFIG", self.kubeconfig());
         match self.host {
             None => command,
             Some(process) => super::entering(process, &command),
@@ -142,10 +143,10 @@ impl Cluster {
 
     /// Where its kubeconfig is.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.directory.path().join("kubeconfig")
     }
 
-    /// What the state folder has of it.
+    /// Its part of the state directory.
     pub(crate) fn state(&self) -> PathBuf {
         self.home.join("clusters").join(&self.name)
     }
@@ -176,8 +177,9 @@ impl Drop for Cluster {
         }
         if keep(failed) && self.state().exists() {
             let (home, name) = (self.home.display(), &self.name);
-            self.folder.disable_cleanup(true);
+            self.directory.disable_cleanup(true);
             let kubeconfig = self.kubeconfig();
+            Record::remove(name, &self.home);
             println!(
                 "==== kept {name}; remove it with: FLOTILLA_HOME={home} KUBECONFIG={} flotilla -p {name} delete",
                 kubeconfig.display()
@@ -186,10 +188,19 @@ impl Drop for Cluster {
         }
         // A panic here would hide the test's own.
         match self.command(&["delete"]).output() {
-            Ok(output) if output.status.success() => {}
+            Ok(output) if output.status.success() => Record::remove(&self.name, &self.home),
             other => println!("==== {} could not be deleted: {other:?}", self.name),
         }
     }
+}
+
+/// What is added to a `start`, so that all tests can be run with nodes of this isolation. A file says it itself.
+#[expect(clippy::disallowed_methods, reason = "a setting for the tests, not for the program")]
+fn isolation(args: &[&str]) -> Vec<String> {
+    let is_start = args.first() == Some(&"start");
+    let says_it = args.iter().any(|arg| ["-f", "--file", "--isolation"].contains(arg));
+    let wanted = std::env::var("FLOTILLA_TEST_ISOLATION").ok().filter(|_| is_start && !says_it);
+    wanted.map(|wanted| vec!["--isolation".to_owned(), wanted]).unwrap_or_default()
 }
 
 /// What the person wants of an environment whose test is over.
@@ -218,9 +229,9 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
 /// Between two questions. Most of them start programs, which take the processors from what is waited for.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Waits until the question has an answer; what is still wrong in the end is told.
+/// Waits until the question succeeds; reports the last error if it never does.
 #[track_caller]
-#[expect(clippy::disallowed_methods, reason = "nobody tells a test when to look again")]
+#[expect(clippy::disallowed_methods, reason = "a test has to poll")]
 pub(crate) fn wait_until<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
     loop {
@@ -234,7 +245,7 @@ pub(crate) fn wait_until<T>(what: &str, limit: Duration, mut ask: impl FnMut() -
     }
 }
 
-/// The standard output of a program that went well, and all that one said that did not.
+/// The standard output of a program that succeeded, and all output of one that failed.
 fn text_of(args: &[&str], output: &Output) -> Result<String, String> {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {

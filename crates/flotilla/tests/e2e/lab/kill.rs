@@ -15,6 +15,7 @@ pub(crate) enum At {
 
 /// Runs a command and kills it at a moment. False if it never came so far, or ended by itself while time passed. Between the
 /// last events and the end of a command there is no time to speak of: then it may have ended, too.
+#[expect(clippy::print_stdout, reason = "the harness shows it with a failure")]
 pub(crate) fn kill_at(cluster: &Cluster, args: &[&str], at: At) -> bool {
     let mut running = Running::start(&mut cluster.command(args));
     let (At::Beginning(step) | At::Within(step, _) | At::End(step)) = at;
@@ -25,7 +26,11 @@ pub(crate) fn kill_at(cluster: &Cluster, args: &[&str], at: At) -> bool {
     };
     if let At::Within(_, milliseconds) = at {
         pass(Duration::from_millis(milliseconds));
-        return running.kill() && seen;
+        let (killed, last) = running.kill_and_read();
+        if !killed {
+            println!("{args:?} ended by itself: {last}");
+        }
+        return killed && seen;
     }
     running.kill();
     seen

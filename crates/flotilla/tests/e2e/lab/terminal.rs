@@ -7,8 +7,9 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{InputModes, LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::{PATIENCE, wait_until};
 
@@ -41,7 +42,7 @@ impl Terminal {
         let (into, mut from) = (Arc::clone(&seen), File::from(ours.try_clone().unwrap()));
         let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // A terminal that nobody is on any more fails to be read instead of ending (EIO).
+            // Reading a terminal that no program has open fails (EIO) instead of ending.
             while let Ok(read @ 1..) = from.read(&mut buffer) {
                 into.lock().unwrap().extend_from_slice(&buffer[..read]);
             }
@@ -52,6 +53,15 @@ impl Terminal {
     /// Types; `\r` is the enter key.
     pub(crate) fn keys(&self, keys: &str) {
         File::from(self.ours.try_clone().unwrap()).write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Types until this is to be seen: for what happens beside the keys, in its own time.
+    pub(crate) fn keys_until(&self, keys: &str, text: &str) {
+        wait_until(&format!("{text:?} on the terminal"), PATIENCE, || {
+            self.keys(keys);
+            let seen = self.seen();
+            if seen.contains(text) { Ok(()) } else { Err(seen) }
+        });
     }
 
     /// Drags the window to another size.
@@ -66,11 +76,28 @@ impl Terminal {
         });
     }
 
+    /// What keys mean on it.
+    pub(crate) fn modes(&self) -> (LocalModes, InputModes) {
+        let modes = tcgetattr(&self.ours).unwrap();
+        (modes.local_modes, modes.input_modes)
+    }
+
+    /// Sends the program a signal.
+    pub(crate) fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Waits for its end. Gives the exit status and all that was to be seen.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(self) -> (Option<i32>, String) {
+        self.end_with(|_| ())
+    }
+
+    /// The same, with a look at the terminal afterwards.
+    pub(crate) fn end_with(mut self, look: impl FnOnce(&Self)) -> (Option<i32>, String) {
         let status = wait_until("the end of the program", PATIENCE, || {
             self.child.try_wait().unwrap().ok_or_else(|| self.seen())
         });
+        look(&self);
         self.reader.take().unwrap().join().unwrap();
         (status.code(), self.seen())
     }

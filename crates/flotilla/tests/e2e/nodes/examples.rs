@@ -7,8 +7,8 @@ use super::fleet;
 use crate::lab::{self, Cluster};
 
 pub(crate) fn every_example_boots() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<_> = directory.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     // One of them has a node of that version.
     lab::older_digest();

@@ -12,7 +12,7 @@ pub(crate) const SOON_MISSED: &str = "controller-manager.node-monitor-grace-peri
 pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
     let node = &fleet::worker(cluster, 3);
     let before = identity(cluster, node);
-    // Its pods leave a lost node at once, and prefer it while it is there.
+    // Its pods leave a lost node at once, and prefer it while it runs.
     fleet::deploy(
         cluster,
         "nimble",
@@ -35,9 +35,9 @@ pub(super) fn a_killed_node_is_missed_and_healed(cluster: &Cluster) {
     kernel::kill(kernel::init_of(cluster, node));
     wait_until("the status tells", PATIENCE, || {
         let status = cluster.run(&["status"]);
-        let told = said(&status);
-        let told_all = told.contains(&format!("node {node} crashed or was killed"));
-        if status.status.code() == Some(3) && told_all { Ok(()) } else { Err(told) }
+        let reported = said(&status);
+        let reported_all = reported.contains(&format!("node {node} crashed or was killed"));
+        if status.status.code() == Some(7) && reported_all { Ok(()) } else { Err(reported) }
     });
     let listed = &fleet::list(cluster)[2];
     assert_eq!((&listed["Status"], &listed["Wanted"]), (&"Stopped".into(), &"Running".into()));
@@ -69,7 +69,7 @@ pub(super) fn after_a_reboot_all_four_nodes_are_back(cluster: &Cluster) {
     assert_eq!(identities(), before);
     super::network::every_node_knows_the_ways(cluster);
     for probe in fleet::probes(cluster) {
-        // What the API tells of a pod is from before, until its node has told anew.
+        // The API reports the old state of a pod until its node reports again.
         wait_until(&format!("the pod on {} answers", probe.node), PATIENCE, || {
             let probes = fleet::probes(cluster);
             let now = probes.into_iter().find(|now| now.node == probe.node).ok_or("it has none")?;

@@ -47,12 +47,12 @@ pub(super) fn nodes_are_added_changed_and_resized(cluster: &Cluster) {
     let path = cluster.kubeconfig().with_file_name("cluster.yaml");
     fs::write(&path, &text).unwrap();
     let asked = cluster.command(&["apply", "-f", path.to_str().unwrap()]);
-    let told = answer(&asked, "n");
-    assert!(told.contains("nothing was changed"), "{told}");
+    let reported = answer(&asked, "n");
+    assert!(reported.contains("nothing was changed"), "{reported}");
     assert_eq!((inits(), fleet::names(cluster).len()), ([a, b], 3));
-    let told = answer(&asked, "y");
+    let reported = answer(&asked, "y");
     for node in ["tn-file-a", "tn-file-b", "tn-file-c"] {
-        assert!(told.contains(node), "{told}");
+        assert!(reported.contains(node), "{reported}");
     }
     let [now_a, now_b] = inits();
     assert_eq!(now_a, a, "labels and taints need no restart");
@@ -60,9 +60,9 @@ pub(super) fn nodes_are_added_changed_and_resized(cluster: &Cluster) {
     let a = cluster.get(&["node", "tn-file-a"]);
     assert_eq!(a["metadata"]["labels"]["tier"], "two");
     assert!(a["spec"]["taints"].to_string().contains("dedicated"), "{}", a["spec"]);
-    wait_until("the new size is told", PATIENCE, || {
-        let told = cluster.field(&["node", "tn-file-b"], "{.status.capacity.memory}");
-        if told == "700Mi" { Ok(()) } else { Err(told) }
+    wait_until("the new size is reported", PATIENCE, || {
+        let reported = cluster.field(&["node", "tn-file-b"], "{.status.capacity.memory}");
+        if reported == "700Mi" { Ok(()) } else { Err(reported) }
     });
     for node in fleet::names(cluster) {
         assert_eq!(fleet::readiness(cluster, &node), "True", "{node}");
@@ -80,11 +80,11 @@ pub(super) fn nodes_are_stopped_and_removed(cluster: &Cluster) {
     );
     apply(cluster, &text);
     let rows: Vec<_> = fleet::list(cluster);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         rows.iter().map(|row| [&row["Name"], &row["Status"]].map(|it| it.as_str().unwrap())).collect();
     let name = cluster.name.as_str();
     let others = [["tn-file-b", "Stopped"], ["tn-file-c", "Running"], ["tn-file-paper", "Stopped"]];
-    assert_eq!(told, [&[[name, "Running"]][..], &others].concat());
+    assert_eq!(reported, [&[[name, "Running"]][..], &others].concat());
     assert!(cluster.try_kubectl(&["get", "node", "tn-file-a"]).is_err());
     assert_eq!(cluster.field(&["node", "tn-file-c"], "{.metadata.labels.tier}"), "");
     assert!(!cluster.state().join("nodes/tn-file-a").exists());
@@ -97,7 +97,7 @@ pub(super) fn a_node_on_paper_is_made_by_its_start(cluster: &Cluster) {
     assert_eq!(fleet::readiness(cluster, "tn-file-paper"), "True");
 }
 
-pub(super) fn what_is_exported_is_what_is_there(cluster: &Cluster) {
+pub(super) fn the_export_matches_the_cluster(cluster: &Cluster) {
     let exported = cluster.succeed(&["export"]);
     assert!(apply(cluster, &exported).contains("nothing to do"));
     let differs = feed(&mut cluster.command(&["diff", "-f", "-"]), exported.as_bytes());

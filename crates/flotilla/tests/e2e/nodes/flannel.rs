@@ -15,7 +15,7 @@ use crate::lab::{self, Cluster, PATIENCE, Running, wait_until};
 const FLANNEL: &str = "ghcr.io/flannel-io/flannel:v0.26.7";
 const PLUGIN: &str = "ghcr.io/flannel-io/flannel-cni-plugin:v1.6.2-flannel1";
 
-/// Starts a cluster as who has no registry does: the nodes get the images as soon as they are there.
+/// Starts a cluster like a user without a registry: the nodes get the images as soon as they run.
 pub(super) fn start(cluster: &Cluster, nodes: &[String]) {
     let images = [flannel(), plugin()];
     let count = nodes.len().to_string();
@@ -47,7 +47,7 @@ pub(super) fn pods_of_other_nodes_are_behind_flannels_link(cluster: &Cluster) {
 pub(super) fn stopped_and_started_it_is_back(cluster: &Cluster) {
     cluster.succeed(&["stop"]);
     cluster.start(&[]);
-    // The API tells of pods what was so before, until their nodes have told anew.
+    // The API reports the old state of pods until their nodes report again.
     wait_until("every pod reaches every other", PATIENCE, || {
         let probes = fleet::probes(cluster);
         for (from, to) in probes.iter().flat_map(|from| probes.iter().map(move |to| (from, to))) {
@@ -65,11 +65,11 @@ pub(super) fn stopped_and_started_it_is_back(cluster: &Cluster) {
 fn flannel() -> Vec<u8> {
     let mut image = Image::with_shell(&fleet::busybox());
     let filter = packet_filter();
-    for folder in ["usr/lib", "usr/lib64", "usr/sbin"] {
-        image.folder(folder, &filter.join(folder));
+    for directory in ["usr/lib", "usr/lib64", "usr/sbin"] {
+        image.folder(directory, &filter.join(directory));
     }
-    for folder in ["lib", "lib64", "sbin"] {
-        image.link(folder, &format!("usr/{folder}"));
+    for directory in ["lib", "lib64", "sbin"] {
+        image.link(directory, &format!("usr/{directory}"));
     }
     let version = "-X github.com/flannel-io/flannel/pkg/version.Version=v0.26.7";
     // One of its backends is written in C.
@@ -94,16 +94,16 @@ fn packet_filter() -> PathBuf {
     proxies.next().unwrap()
 }
 
-/// Builds what a module of ours pins, with Go's caches of the state folder. A minute the first time.
+/// Builds what a module of ours pins, with Go's caches of the state directory. A minute the first time.
 fn build(module: &str, cgo: &str, how: &[&str]) -> PathBuf {
     let cache = lab::real_home().join("cache");
     let program = cache.join("flannel").join(module);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/flannel").join(module);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/flannel").join(module);
     Command::new("go")
         .args(["build", "-trimpath", "-o"])
         .arg(&program)
         .args(how)
-        .current_dir(folder)
+        .current_dir(directory)
         .env("CGO_ENABLED", cgo)
         .env("GOWORK", "off")
         .env("GOFLAGS", "-modcacherw")

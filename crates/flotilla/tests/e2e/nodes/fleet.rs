@@ -59,14 +59,14 @@ spec:
 
 /// A node's probe.
 #[derive(Debug, Clone)]
-pub(super) struct Probe {
-    pub(super) node: String,
-    pub(super) pod: String,
-    pub(super) ip: String,
+pub(crate) struct Probe {
+    pub(crate) node: String,
+    pub(crate) pod: String,
+    pub(crate) ip: String,
 }
 
 /// Gives every node the image, and a probe that is ready.
-pub(super) fn run_on(cluster: &Cluster) {
+pub(crate) fn run_on(cluster: &Cluster) {
     for node in names(cluster) {
         load_image(cluster, &node);
     }
@@ -75,7 +75,7 @@ pub(super) fn run_on(cluster: &Cluster) {
     probes(cluster);
 }
 
-pub(super) fn load_image(cluster: &Cluster, node: &str) {
+pub(crate) fn load_image(cluster: &Cluster, node: &str) {
     let archive = image::busybox(&busybox());
     load(cluster, node, &archive).unwrap_or_else(|error| panic!("{node}: {error}"));
 }
@@ -93,7 +93,7 @@ pub(super) fn load(cluster: &Cluster, node: &str, archive: &[u8]) -> Result<(), 
 }
 
 /// The probes of all nodes that the cluster lists, each ready, in the order of the nodes' names.
-pub(super) fn probes(cluster: &Cluster) -> Vec<Probe> {
+pub(crate) fn probes(cluster: &Cluster) -> Vec<Probe> {
     let nodes = cluster.field(&["nodes"], "{.items[*].metadata.name}");
     let mut nodes: Vec<_> = nodes.split_whitespace().collect();
     nodes.sort_unstable();
@@ -128,7 +128,7 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 
 impl Probe {
     /// What a line for the shell prints in the pod.
-    pub(super) fn run(&self, cluster: &Cluster, line: &str) -> Result<String, String> {
+    pub(crate) fn run(&self, cluster: &Cluster, line: &str) -> Result<String, String> {
         let answer = cluster.try_kubectl(&["exec", &self.pod, "--", "sh", "-c", line])?;
         Ok(answer.trim_end().to_owned())
     }

@@ -95,7 +95,8 @@ pub(super) fn a_drained_node_returns(cluster: &Cluster) {
     }
 }
 
-/// As by somebody's `kubectl delete node`, of a worker and of the control plane.
+/// As by somebody's `kubectl delete node`, of a worker and of the control plane. Services work on them afterwards: kube-proxy
+/// ends with its Node object, and does not find its way back by itself.
 pub(super) fn nodes_taken_off_the_list_come_back(cluster: &Cluster) {
     let nodes = [cluster.name.clone(), fleet::worker(cluster, 3)];
     let ranges = || cluster.field(&["nodes", &nodes[0], &nodes[1]], "{.items[*].spec.podCIDR}");
@@ -108,6 +109,10 @@ pub(super) fn nodes_taken_off_the_list_come_back(cluster: &Cluster) {
     assert_eq!(ranges(), before);
     let roles = cluster.kubectl(&["get", "nodes", "--no-headers", "-o", "custom-columns=:.metadata.labels"]);
     assert_eq!(roles.matches("node-role.kubernetes.io/control-plane").count(), 1, "{roles}");
+    for node in &nodes {
+        let code = "curl -sk --max-time 10 -o /dev/null -w '%{http_code}' https://10.96.0.1/version";
+        assert_eq!(fleet::ssh(cluster, node, code), "200", "the service of the API on {node}");
+    }
     for probe in fleet::probes(cluster) {
         assert_eq!(page(&probe.ip, POD_PORT), probe.node);
     }

@@ -1,4 +1,4 @@
-//! What a node may have of its own: a bundle, settings of its kubelet, folders and ports of the host.
+//! Settings of a single node: a bundle, settings of its kubelet, directories and ports of the host.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -15,7 +15,7 @@ use crate::lab::{self, Cluster, PATIENCE, wait_until};
 pub(super) const RICH: &str = "tn-rich";
 /// The other worker, which has nothing.
 pub(super) const PLAIN: &str = "tn-own-m02";
-/// The names of its folders in the node.
+/// The names of its directories in the node.
 const WRITABLE: &str = "/mnt/writable";
 const READABLE: &str = "/mnt/readable";
 /// The port of every node on which the cluster's name server answers.
@@ -31,10 +31,10 @@ pub(super) fn a_nodes_name_is_its_own_in_all_clusters(cluster: &Cluster) {
 }
 
 pub(super) fn a_node_is_added_with_all_that_there_is(cluster: &Cluster) {
-    let [writable, readable] = folders(cluster);
-    for folder in [&writable, &readable] {
-        fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join("word"), "of the host\n").unwrap();
+    let [writable, readable] = directories(cluster);
+    for directory in [&writable, &readable] {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join("word"), "of the host\n").unwrap();
     }
     fs::write(cluster.kubeconfig().with_file_name("port"), free_port().to_string()).unwrap();
     fs::write(cluster.kubeconfig().with_file_name("udp-port"), free_port().to_string()).unwrap();
@@ -68,18 +68,18 @@ pub(super) fn its_settings_are_its_own(cluster: &Cluster) {
     }
     let gates = |node: &str| {
         let path = format!("/api/v1/nodes/{node}/proxy/configz");
-        let told: serde_json::Value =
+        let reported: serde_json::Value =
             serde_json::from_str(&cluster.kubectl(&["get", "--raw", &path])).unwrap();
-        told["kubeletconfig"]["featureGates"]["AllAlpha"].clone()
+        reported["kubeletconfig"]["featureGates"]["AllAlpha"].clone()
     };
     assert_eq!(gates(RICH), false);
     assert!(gates(PLAIN).is_null());
 }
 
-pub(super) fn folders_of_the_host_are_in_it(cluster: &Cluster) {
-    let [writable, readable] = folders(cluster);
-    for folder in [WRITABLE, READABLE] {
-        assert_eq!(fleet::ssh(cluster, RICH, &format!("cat {folder}/word")), "of the host");
+pub(super) fn directories_of_the_host_are_in_it(cluster: &Cluster) {
+    let [writable, readable] = directories(cluster);
+    for directory in [WRITABLE, READABLE] {
+        assert_eq!(fleet::ssh(cluster, RICH, &format!("cat {directory}/word")), "of the host");
     }
     fleet::ssh(cluster, RICH, &format!("echo of the node > {WRITABLE}/answer"));
     assert_eq!(fs::read_to_string(writable.join("answer")).unwrap(), "of the node\n");
@@ -124,7 +124,7 @@ spec:
   ports: [{{port: 53, protocol: UDP, nodePort: {DNS_PORT}}}]
 "
     ));
-    wait_until("a name is told through a port of the host", PATIENCE, || {
+    wait_until("a name is resolved through a port of the host", PATIENCE, || {
         let address = ask_name_server(port(cluster, "udp-port")).map_err(|error| error.to_string())?;
         if address == Ipv4Addr::new(10, 96, 0, 1) { Ok(()) } else { Err(address.to_string()) }
     });
@@ -151,13 +151,13 @@ pub(super) fn deleted_its_ports_are_gone(cluster: &Cluster) {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     let rules = host_state::rules();
     assert!(!rules.contains(&format!("dport {}", port(cluster, "port"))), "{rules}");
-    for folder in folders(cluster) {
-        assert!(folder.join("word").exists(), "what is the host's stays");
+    for directory in directories(cluster) {
+        assert!(directory.join("word").exists(), "what is the host's stays");
     }
 }
 
-/// The folders that it has of the host's: one to write to, one to read.
-fn folders(cluster: &Cluster) -> [PathBuf; 2] {
+/// The directories of the host that it mounts: one to write to, one to read.
+fn directories(cluster: &Cluster) -> [PathBuf; 2] {
     ["writable", "readable"].map(|name| cluster.kubeconfig().with_file_name(name))
 }
 
@@ -166,7 +166,7 @@ fn port(cluster: &Cluster, name: &str) -> u16 {
     fs::read_to_string(cluster.kubeconfig().with_file_name(name)).unwrap().parse().unwrap()
 }
 
-/// One that nobody has, neither for TCP nor for UDP.
+/// A free port, for TCP and for UDP.
 pub(super) fn free_port() -> u16 {
     let chosen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     UdpSocket::bind(chosen).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fleet;
+use crate::faults::kernel;
 use crate::lab::{Cluster, PATIENCE, wait_until};
 
 /// The node with labels, a taint and limits.
@@ -43,9 +44,7 @@ pub(super) fn a_node_is_added_as_asked(cluster: &Cluster) {
         (&node["status"]["capacity"]["cpu"], &node["status"]["capacity"]["memory"]),
         (&"1".into(), &"1Gi".into())
     );
-    let quota =
-        "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max";
-    assert_eq!(fleet::ssh(cluster, NODE, quota), "100000");
+    assert_eq!(kernel::cpu_limit(cluster, NODE), 100);
     let row = fleet::list(cluster).pop().unwrap();
     assert_eq!(
         [&row["Name"], &row["Labels"], &row["Taints"], &row["Memory"]],
@@ -80,9 +79,9 @@ pub(super) fn pods_that_avoid_each_other_spread(cluster: &Cluster) {
     assert_eq!(nodes.len(), 3, "{nodes:?}");
     wait_until("the fourth waits", PATIENCE, || {
         let waiting = ["pods", "-l", "app=apart", "--field-selector=status.phase=Pending"];
-        let told =
+        let reported =
             cluster.field(&waiting, "{.items[*].status.conditions[?(@.type=='PodScheduled')].message}");
-        if told.contains("anti-affinity") { Ok(()) } else { Err(told) }
+        if reported.contains("anti-affinity") { Ok(()) } else { Err(reported) }
     });
     fleet::undeploy(cluster, "apart");
 }
@@ -170,7 +169,7 @@ fn assert_unschedulable(cluster: &Cluster, app: &str, reason: &str) {
     wait_until(&format!("no place for {app}"), PATIENCE, || {
         let path =
             "{.items[0].status.phase} {.items[0].status.conditions[?(@.type=='PodScheduled')].message}";
-        let told = cluster.field(&["pods", "-l", &format!("app={app}")], path);
-        if told.starts_with("Pending") && told.contains(reason) { Ok(()) } else { Err(told) }
+        let reported = cluster.field(&["pods", "-l", &format!("app={app}")], path);
+        if reported.starts_with("Pending") && reported.contains(reason) { Ok(()) } else { Err(reported) }
     });
 }

@@ -75,7 +75,7 @@ pub(super) fn numbers_are_not_given_twice(cluster: &Cluster) {
     assert_eq!(ranges.len(), fleet::names(cluster).len(), "{ranges:?}");
 }
 
-/// The one that the part before has added, disk and all. Its pods are nobody's to end, and the cluster does not know that it is off.
+/// The node that the previous part has added, with its disk. Nothing can end its pods, and the cluster does not know that it is off.
 pub(super) fn a_vanished_node_can_be_deleted(cluster: &Cluster) {
     let node = &fleet::names(cluster).pop().unwrap();
     fleet::deploy(cluster, "lost", 1, &fleet::only_on(node));

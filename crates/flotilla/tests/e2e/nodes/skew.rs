@@ -22,11 +22,11 @@ pub(super) fn an_older_node_is_one_of_the_cluster(cluster: &Cluster) {
     // What comes from the cluster is of the cluster's version, also there.
     let there = format!("--field-selector=spec.nodeName={OLD}");
     let proxy = ["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", &there];
-    let told = "{.items[*].spec.containers[0].image} {.items[*].status.phase}";
+    let reported = "{.items[*].spec.containers[0].image} {.items[*].status.phase}";
     wait_until("its proxy runs", PATIENCE, || {
-        let told = cluster.field(&proxy, told);
+        let reported = cluster.field(&proxy, reported);
         let wanted = format!("kube-proxy:{} Running", lab::VERSION);
-        if told.ends_with(&wanted) { Ok(()) } else { Err(told) }
+        if reported.ends_with(&wanted) { Ok(()) } else { Err(reported) }
     });
     let probes = fleet::probes(cluster);
     let probe = probes.iter().find(|probe| probe.node == OLD).unwrap();

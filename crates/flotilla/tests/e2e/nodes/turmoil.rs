@@ -108,9 +108,9 @@ pub(crate) fn whatever_command_is_killed_the_same_again_gets_to_its_end() {
 
     let kills = [At::Beginning("stop/NAME-m02"), At::Beginning("machine/NAME-m02")];
     assert_eq!(insist(&["node", "update", &second, "--memory", "600Mi", "--yes"], &kills), 3);
-    wait_until("the new size is told", PATIENCE, || {
-        let told = cluster.field(&["node", &second], "{.status.capacity.memory}");
-        if told == "600Mi" { Ok(()) } else { Err(told) }
+    wait_until("the new size is reported", PATIENCE, || {
+        let reported = cluster.field(&["node", &second], "{.status.capacity.memory}");
+        if reported == "600Mi" { Ok(()) } else { Err(reported) }
     });
 
     assert_eq!(insist(&["node", "stop", &second], &[At::Beginning("stop/NAME-m02")]), 2);

@@ -46,20 +46,20 @@ pub(super) fn its_size_changes_with_a_restart(cluster: &Cluster) {
     let (init, other) = (kernel::init_of(cluster, RICH), kernel::init_of(cluster, PLAIN));
     let resize = ["node", "update", RICH, "--cpus", "1", "--memory", "700Mi"];
     let refused = cluster.run(&resize);
-    assert!(!refused.status.success(), "nobody was there to be asked");
+    assert!(!refused.status.success(), "no terminal to ask on");
     assert_eq!(kernel::init_of(cluster, RICH), init);
 
-    let told = answer(&cluster.command(&resize), "n");
-    assert!(told.contains("restart") && told.contains("nothing was changed"), "{told}");
+    let reported = answer(&cluster.command(&resize), "n");
+    assert!(reported.contains("restart") && reported.contains("nothing was changed"), "{reported}");
     assert_eq!(kernel::init_of(cluster, RICH), init);
 
     answer(&cluster.command(&resize), "y");
     assert_ne!(kernel::init_of(cluster, RICH), init);
     assert_eq!(kernel::init_of(cluster, PLAIN), other, "only that node");
     let capacity = "{.status.capacity.cpu} {.status.capacity.memory}";
-    wait_until("its new size is told", PATIENCE, || {
-        let told = cluster.field(&["node", RICH], capacity);
-        if told == "1 700Mi" { Ok(()) } else { Err(told) }
+    wait_until("its new size is reported", PATIENCE, || {
+        let reported = cluster.field(&["node", RICH], capacity);
+        if reported == "1 700Mi" { Ok(()) } else { Err(reported) }
     });
     assert_eq!(fleet::readiness(cluster, RICH), "True");
     assert_eq!(cluster.field(&["node", RICH], "{.metadata.labels.disk}"), "ssd");
@@ -67,10 +67,10 @@ pub(super) fn its_size_changes_with_a_restart(cluster: &Cluster) {
 }
 
 pub(super) fn files_are_copied_there_and_back(cluster: &Cluster) {
-    let folder = cluster.kubeconfig().with_file_name("copied");
-    fs::create_dir_all(folder.join("inner")).unwrap();
-    fs::write(folder.join("inner/file"), "content").unwrap();
-    let path = folder.to_str().unwrap();
+    let directory = cluster.kubeconfig().with_file_name("copied");
+    fs::create_dir_all(directory.join("inner")).unwrap();
+    fs::write(directory.join("inner/file"), "content").unwrap();
+    let path = directory.to_str().unwrap();
     cluster.succeed(&["node", "cp", RICH, path, "/root/there"]);
     assert_eq!(fleet::ssh(cluster, RICH, "cat /root/there/inner/file"), "content");
     cluster.succeed(&["cp", &format!("{RICH}:/root/there/inner/file"), &format!("{PLAIN}:/root/file")]);
@@ -82,9 +82,9 @@ pub(super) fn files_are_copied_there_and_back(cluster: &Cluster) {
 
 pub(super) fn one_node_is_paused(cluster: &Cluster) {
     let kubelet = |node: &str| {
-        let told = cluster.run(&["node", "status", node, "-o", "json"]).stdout;
-        let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
-        told["Kubelet"].as_str().unwrap().to_owned()
+        let reported = cluster.run(&["node", "status", node, "-o", "json"]).stdout;
+        let reported: serde_json::Value = serde_json::from_slice(&reported).unwrap();
+        reported["Kubelet"].as_str().unwrap().to_owned()
     };
     cluster.succeed(&["node", "pause", RICH]);
     assert_ne!(kubelet(RICH), "Running");

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::Test;
+use super::left_over::RUN;
 use crate::lab;
 
 /// Whether somebody wants the tests to end, by Ctrl-C or SIGTERM.
@@ -33,6 +33,16 @@ impl Interruption {
     }
 }
 
+/// Ends this process with the suite that started it, if one did: a test that goes on alone would meet those of the next run.
+#[expect(clippy::disallowed_methods, reason = "tests read their own switches")]
+pub(super) fn end_with_suite() {
+    let Some(suite) = std::env::var(RUN).ok().filter(|suite| !suite.is_empty()) else { return };
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    // It may have ended before we asked.
+    let parent = getppid().map(|parent| parent.to_string());
+    assert_eq!(parent, Some(suite), "the suite of this test has ended");
+}
+
 /// Runs a test to its end, or to its limit. Gives what it printed, too.
 #[expect(clippy::disallowed_methods, reason = "the process of a test is watched and killed")]
 pub(super) fn run(test: &Test, interruption: &Interruption) -> (Result<(), String>, String) {
@@ -40,6 +50,7 @@ pub(super) fn run(test: &Test, interruption: &Interruption) -> (Result<(), Strin
     let end = || Stdio::from(output.try_clone().unwrap());
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--nocapture", "--exact", test.name])
+        .env(RUN, std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(end())
         .stderr(end())
@@ -53,7 +64,7 @@ pub(super) fn run(test: &Test, interruption: &Interruption) -> (Result<(), Strin
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{status}; what it printed is above")),
         Err(why) => {
-            delete_clusters(&printed);
+            delete_clusters(child.id());
             Err(why)
         }
     };
@@ -94,11 +105,9 @@ fn read(output: &mut File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Deletes what a killed test could not.
-fn delete_clusters(output: &str) {
-    for (name, home, kubeconfig) in output.lines().filter_map(lab::announced_cluster) {
-        let mut delete = lab::flotilla(Path::new(home), &["-p", name, "delete"]);
-        drop(delete.env("KUBECONFIG", kubeconfig).output());
-        drop(Path::new(kubeconfig).parent().map(std::fs::remove_dir_all));
+/// Deletes what a killed test could not. What cannot be deleted now is tried again by the next run.
+fn delete_clusters(process: u32) {
+    for cluster in lab::clusters().into_iter().filter(|cluster| cluster.process == process) {
+        drop(cluster.delete());
     }
 }

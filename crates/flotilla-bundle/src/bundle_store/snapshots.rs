@@ -1,0 +1,28 @@
+//! The image of a bundle's snapshots, which nodes mount. Made from the bundle's files on each host, so it is neither in the
+//! manifest nor in an archive.
+
+use std::path::Path;
+
+use flotilla_core::{SNAPSHOTS, SNAPSHOTS_IMAGE};
+use flotilla_linux::erofs;
+
+use crate::error::{At, Result};
+
+/// Makes the image, if it does not exist and the host can mount it: the first node would have to wait for it.
+pub(super) fn ensure(bundle: &Path, digest: &str) -> Result<()> {
+    let (snapshots, image) = (bundle.join(SNAPSHOTS), bundle.join(SNAPSHOTS_IMAGE));
+    if !snapshots.is_dir() || !erofs::is_supported() {
+        return Ok(());
+    }
+    erofs::ensure(&snapshots, &image, digest).at("write", &image)
+}
+
+/// What is wrong with the image, if one exists.
+pub(super) fn finding(bundle: &Path, digest: &str) -> Result<Option<String>> {
+    let (snapshots, image) = (bundle.join(SNAPSHOTS), bundle.join(SNAPSHOTS_IMAGE));
+    if !image.exists() {
+        return Ok(None);
+    }
+    let same = erofs::is_image_of(&snapshots, &image, digest).at("read", &image)?;
+    Ok((!same).then(|| format!("{SNAPSHOTS_IMAGE}: content differs")))
+}

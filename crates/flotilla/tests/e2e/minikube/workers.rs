@@ -1,0 +1,80 @@
+//! A control plane, and workers that come and go.
+
+use super::{assert_ready, counted, listed, said, text};
+use crate::lab::{self, Cluster};
+use crate::nodes::fleet;
+
+const RUNNING: [&str; 2] = ["host: Running", "kubelet: Running"];
+const STOPPED: [&str; 2] = ["host: Stopped", "kubelet: Stopped"];
+
+pub(super) fn two_nodes_start_quietly(cluster: &Cluster) {
+    let args = [
+        "start",
+        "--wait=true",
+        "--memory=3072",
+        "--nodes=2",
+        "--driver=native",
+        "--container-runtime=containerd",
+    ];
+    let started = cluster.run(&args);
+    assert!(started.status.success(), "{}", said(&started));
+    assert_eq!(text(&started.stderr), "");
+    assert_eq!(counted(cluster, RUNNING), (Some(0), [2, 2]));
+}
+
+pub(super) fn pods_are_on_both_nodes(cluster: &Cluster) {
+    fleet::run_on(cluster);
+    let probes = fleet::probes(cluster);
+    assert_eq!(probes.len(), 2);
+    assert_ne!(probes[0].ip, probes[1].ip);
+    for probe in probes {
+        probe.run(cluster, "nslookup -type=a kubernetes.default.svc.cluster.local").unwrap();
+        // nslookup does not look for short names in the pod's domains; nobody answers for a service's address.
+        let short = "ping -c 1 -W 1 kubernetes.default | grep '^PING kubernetes.default (10[.]'";
+        probe.run(cluster, short).unwrap();
+        let host =
+            "nslookup -type=a host.minikube.internal | awk '/^Address/ { last = $NF } END { print last }'";
+        let address = probe.run(cluster, host).unwrap();
+        probe.run(cluster, &format!("ping -c 1 {address}")).unwrap();
+    }
+}
+
+pub(super) fn a_node_is_added(cluster: &Cluster) {
+    cluster.succeed(&["node", "add", "-v=5", "--alsologtostderr"]);
+    assert_eq!(counted(cluster, RUNNING), (Some(0), [3, 3]));
+    let nodes = listed(cluster)["Config"]["Nodes"].as_array().map(Vec::len);
+    assert_eq!(nodes, Some(3));
+}
+
+pub(super) fn a_stopped_node_is_seen(cluster: &Cluster) {
+    cluster.succeed(&["node", "stop", "m03"]);
+    assert_eq!(counted(cluster, RUNNING), (Some(7), [2, 2]));
+    assert_eq!(counted(cluster, STOPPED), (Some(7), [1, 1]));
+}
+
+pub(super) fn a_started_node_is_back(cluster: &Cluster) {
+    cluster.succeed(&["node", "start", "m03", "-v=5", "--alsologtostderr"]);
+    assert_eq!(counted(cluster, RUNNING), (Some(0), [3, 3]));
+    assert_ready(cluster, 3);
+}
+
+pub(super) fn a_node_is_deleted(cluster: &Cluster) {
+    cluster.succeed(&["node", "delete", "m03"]);
+    assert_eq!(counted(cluster, RUNNING), (Some(0), [2, 2]));
+    assert_ready(cluster, 2);
+}
+
+pub(super) fn a_stopped_cluster_starts_again(cluster: &Cluster) {
+    cluster.succeed(&["stop"]);
+    assert_eq!(counted(cluster, STOPPED), (Some(7), [2, 2]));
+    cluster.start(&["--wait=true", "-v=5", "--alsologtostderr"]);
+    assert_eq!(counted(cluster, RUNNING), (Some(0), [2, 2]));
+    assert_ready(cluster, 2);
+}
+
+/// The names of machines are one space: clusters have the name of their first.
+pub(super) fn no_cluster_takes_the_name_of_a_node(cluster: &Cluster) {
+    let name = format!("{}-m02", cluster.name);
+    let refused = lab::run(&lab::real_home(), &["start", "-p", &name]);
+    assert_eq!(refused.status.code(), Some(14), "{}", said(&refused));
+}

@@ -1,0 +1,31 @@
+//! Runs the project's tests and reports what failed. `scripts/test` builds and starts it.
+//!
+//! It runs the stages of a tier in their order, each with a time limit and with all output in one log. A failed stage does not end
+//! the run before the real clusters, so that one run names everything that is wrong. Each failed test runs again alone, which
+//! tells a test that always fails from one that fails at random. The last lines name every failure with its line in the log.
+
+#![expect(clippy::print_stdout, reason = "this is a program for developers")]
+
+mod compile;
+mod libtest;
+mod lock;
+mod log;
+mod machine;
+mod memory;
+mod program;
+mod report;
+mod run;
+mod stage;
+mod suite;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+fn main() -> Result<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(tier) = stage::Tier::of(&words) else {
+        anyhow::bail!("expected fast, core, full, `e2e [NAME...]` or nothing; see scripts/test");
+    };
+    run::Run::new(tier)?.finish()
+}

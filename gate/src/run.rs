@@ -1,0 +1,338 @@
+//! A run of the tests, from its first stage to its report.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+
+use crate::compile::{self, Binary, Compiled};
+use crate::log::Log;
+use crate::memory::Memory;
+use crate::program::{Interruption, Program};
+use crate::report::{Counts, Failure, Kind, minutes, pass, tail};
+use crate::stage::{Tier, limit};
+use crate::suite::Suite;
+use crate::{lock, machine};
+
+/// How many lines of what a failed stage or test printed are shown.
+const SHOWN: usize = 60;
+/// A run in CI ends by itself before CI ends it, and reports.
+const CI_LIMIT: Duration = Duration::from_mins(86);
+/// The version whose nodes the tests mix with newer ones.
+const OLDER: &str = "v1.36.4";
+/// Failed requests to the internet have exit codes in the forties: docs/reference/exit-codes.md.
+const INTERNET: std::ops::Range<i32> = 40..50;
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    tier: Tier,
+    log: Log,
+    memory: Memory,
+    interruption: Interruption,
+    begun: Instant,
+    settings: Settings,
+    counts: Counts,
+    failures: Vec<Failure>,
+}
+
+/// What the environment says.
+#[derive(Debug)]
+struct Settings {
+    is_ci: bool,
+    is_root: bool,
+    /// The person's state directory.
+    home: PathBuf,
+    /// Which inputs properties are tried on.
+    seed: u64,
+}
+
+impl Run {
+    pub(crate) fn new(tier: Tier) -> Result<Self> {
+        let target = std::env::current_exe()?;
+        let folder = target.parent().context("this program has no directory")?;
+        let log = Log::create(&folder.join("tests.log"))?;
+        let memory = Memory::new(from_env("XDG_CACHE_HOME", ".cache")?.join("flotilla/tests"));
+        let settings = Settings {
+            is_ci: variable("CI").is_some(),
+            is_root: rustix::process::geteuid().is_root(),
+            home: from_env("FLOTILLA_HOME", ".flotilla")?,
+            // The same ones each time, so that a change that passed passes again. The full tier looks for more.
+            seed: if tier == Tier::Full { seconds_now() } else { 1 },
+        };
+        log.say(&format!("PROPTEST_RNG_SEED={}", settings.seed))?;
+        let interruption = Interruption::watch()?;
+        let begun = Instant::now();
+        Ok(Self {
+            tier,
+            log,
+            memory,
+            interruption,
+            begun,
+            settings,
+            counts: Counts::default(),
+            failures: vec![],
+        })
+    }
+
+    /// Exits with 1 if anything failed, with 130 if somebody interrupted it.
+    pub(crate) fn finish(mut self) -> Result<ExitCode> {
+        let rust = Program::new(["rustc", "-V"]).answer().unwrap_or_default();
+        println!("{}; log: {}", rust.trim(), self.log.path.display());
+        self.stages()?;
+        self.report()
+    }
+
+    fn stages(&mut self) -> Result<()> {
+        if self.tier.has_fast() {
+            self.command(
+                "formatting",
+                &Program::new(["cargo", "fmt", "--all", "--check"]),
+                limit::FORMATTING,
+            )?;
+            let shellcheck = ["sh", "-c", "exec shellcheck --external-sources scripts/* .ci/run"];
+            self.command("scripts", &Program::new(shellcheck), limit::SCRIPTS)?;
+        }
+        if !self.command("compiling", &compile::program(), limit::COMPILING)? {
+            return Ok(());
+        }
+        let compiled = compile::compiled()?;
+        let Some(_lock) = self.lock()? else { return Ok(()) };
+        if self.tier.has_fast() {
+            self.unit_tests(&compiled)?;
+            let clippy = "cargo clippy --workspace --all-targets --locked --quiet -- -D warnings";
+            self.command("lints", &Program::new(clippy.split(' ')), limit::LINTS)?;
+        }
+        if self.tier != Tier::Fast && self.failures.iter().all(|failure| failure.kind == Kind::Flaky) {
+            self.clusters(&compiled)?;
+        }
+        Ok(())
+    }
+
+    /// All but those on real clusters and the driver's contract, which needs a bundle.
+    fn unit_tests(&mut self, compiled: &Compiled) -> Result<()> {
+        let is_later =
+            |binary: &&Binary| ["flotilla::e2e", "flotilla-native::native"].contains(&binary.name.as_str());
+        let binaries: Vec<_> = compiled.tests.iter().filter(|binary| !is_later(binary)).collect();
+        self.tests("unit tests", &binaries, &[], limit::UNIT_TESTS, &[])
+    }
+
+    fn clusters(&mut self, compiled: &Compiled) -> Result<()> {
+        let binary =
+            |name: &str| compiled.tests.iter().find(|binary| binary.name == name).context("no test binary");
+        let (contract, e2e) = (binary("flotilla-native::native")?, binary("flotilla::e2e")?);
+        // A second version is compiled with what the first one has cached.
+        let Some(digest) = self.bundle(compiled, "bundle", &["--keep-cache"])? else { return Ok(()) };
+        let lanes = |name: &str| vec![name.to_owned(), "--ignored".to_owned(), "--test-threads=2".to_owned()];
+        if self.tier.has_core() {
+            let digest = [("FLOTILLA_TEST_BUNDLE".to_owned(), digest.into())];
+            self.tests("driver contract", &[contract], &[], limit::CONTRACT, &digest)?;
+            self.tests("clusters: core", &[e2e], &lanes("[core]"), limit::CORE, &[])?;
+        }
+        if self.tier == Tier::Full {
+            self.bundle(compiled, "older bundle", &["--kubernetes-version", OLDER])?;
+            self.tests("clusters: full", &[e2e], &lanes("[full]"), limit::FULL, &[])?;
+            let user = [("FLOTILLA_TEST_ISOLATION".to_owned(), "user".into())];
+            self.tests("clusters: core in user namespaces", &[e2e], &lanes("[core]"), limit::FULL, &user)?;
+        }
+        if let Tier::Named(names) = self.tier.clone() {
+            let names = if names.is_empty() { vec![String::new()] } else { names };
+            for name in names {
+                self.tests(&format!("clusters: {name}"), &[e2e], &lanes(&name), limit::FULL, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds a bundle, and gives its digest.
+    fn bundle(&mut self, compiled: &Compiled, stage: &str, args: &[&str]) -> Result<Option<String>> {
+        let command = self.as_root().into_iter().chain([compiled.flotilla.clone().into_os_string()]);
+        let build =
+            Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args);
+        if !self.command(stage, &build, limit::BUNDLE)? {
+            return Ok(None);
+        }
+        // The bundle exists by now: the second time it is only described.
+        let said = build.answer().context("`bundle build` failed the second time")?;
+        let digest = said.lines().rev().find_map(digest_in).context("`bundle build` named no digest")?;
+        Ok(Some(digest))
+    }
+
+    /// A stage that is one program. Gives whether it succeeded.
+    fn command(&mut self, stage: &str, program: &Program, limit: Duration) -> Result<bool> {
+        if self.interruption.came() {
+            return Ok(false);
+        }
+        let (begun, place) = (self.begin(stage)?, self.log.end()?);
+        let ended = program.run(&self.log, self.within(limit), &self.interruption)?;
+        if !ended.is_success() {
+            let kind = match ended {
+                crate::program::Ended::Status(status)
+                    if status.code().is_some_and(|code| INTERNET.contains(&code)) =>
+                {
+                    Kind::Environment
+                }
+                _ => Kind::Failed,
+            };
+            let (line, output) = (self.log.line(place)?, self.log.since(place)?);
+            self.failures.push(Failure {
+                kind,
+                name: stage.to_owned(),
+                why: ended.to_string(),
+                line,
+                output,
+            });
+        }
+        end(begun, stage, if ended.is_success() { "" } else { ": failed" });
+        Ok(ended.is_success())
+    }
+
+    /// A stage of test binaries, one after the other.
+    fn tests(
+        &mut self,
+        stage: &str,
+        binaries: &[&Binary],
+        args: &[String],
+        limit: Duration,
+        env: &[(String, OsString)],
+    ) -> Result<()> {
+        if self.interruption.came() {
+            return Ok(());
+        }
+        let begun = self.begin(stage)?;
+        let suite = Suite {
+            log: &self.log,
+            interruption: &self.interruption,
+            memory: &self.memory,
+            prefix: self.as_root(),
+            env: [&self.environment(), env].concat(),
+        };
+        let mut counts = Counts::default();
+        let mut times = Vec::new();
+        let limit = self.within(limit);
+        for binary in binaries {
+            let left = limit.saturating_sub(begun.elapsed());
+            let started = Instant::now();
+            let (counted, failures) = suite.run(binary, args, left)?;
+            times.push((started.elapsed(), &binary.name));
+            counts.add(counted);
+            self.failures.extend(failures);
+            if self.interruption.came() {
+                break;
+            }
+        }
+        times.sort();
+        let slowest: Vec<_> =
+            times.iter().rev().take(5).map(|(took, name)| format!("{name} {} s", took.as_secs())).collect();
+        self.log.say(&format!("\n{stage}: {counts}; slowest: {}", slowest.join(", ")))?;
+        self.counts.add(counts);
+        end(begun, stage, &format!(": {counts}"));
+        Ok(())
+    }
+
+    fn report(self) -> Result<ExitCode> {
+        let Self { failures, log, counts, begun, .. } = &self;
+        let passed = pass(failures) && !self.interruption.came();
+        for failure in failures {
+            println!("\n==== {}\n{}", failure.name, tail(&failure.output, SHOWN));
+        }
+        if !failures.is_empty() {
+            println!("\n{}", machine::state(&self.settings.home));
+        }
+        println!();
+        for failure in failures {
+            println!("{failure}");
+        }
+        println!(
+            "{} in {}. Log: {}",
+            if passed { "passed" } else { "failed" },
+            minutes(begun.elapsed()),
+            log.path.display()
+        );
+        // In the form that CI reads.
+        println!("{counts}");
+        if passed && self.tier.has_core() {
+            self.memory.note_passed()?;
+        }
+        Ok(match (passed, self.interruption.came()) {
+            (true, _) => ExitCode::SUCCESS,
+            (false, true) => ExitCode::from(130),
+            (false, false) => ExitCode::FAILURE,
+        })
+    }
+
+    fn lock(&self) -> Result<Option<File>> {
+        let waiting = |holder: &str| println!("waiting for other tests on this machine: {holder}");
+        lock::take(&self.interruption, waiting).context("cannot lock the machine for the tests")
+    }
+
+    fn begin(&self, stage: &str) -> Result<Instant> {
+        self.log.say(&format!("\n== {stage}, after {}", minutes(self.begun.elapsed())))?;
+        if std::io::stdout().is_terminal() {
+            print!("        {stage} …\r");
+            std::io::stdout().flush()?;
+        }
+        Ok(Instant::now())
+    }
+
+    /// What makes a program run as root, if the tier needs that and we are not.
+    fn as_root(&self) -> Vec<OsString> {
+        if self.settings.is_root || self.tier == Tier::Fast {
+            return Vec::new();
+        }
+        vec![Path::new("scripts/as-root").canonicalize().unwrap_or_default().into_os_string()]
+    }
+
+    fn environment(&self) -> Vec<(String, OsString)> {
+        let mut env = vec![("PROPTEST_RNG_SEED".to_owned(), self.settings.seed.to_string().into())];
+        if self.settings.is_root || self.tier != Tier::Fast {
+            // A test that is skipped because this machine lacks something has shown nothing.
+            env.push(("FLOTILLA_TEST_REQUIRE".to_owned(), "1".into()));
+        }
+        env
+    }
+
+    fn within(&self, limit: Duration) -> Duration {
+        if self.settings.is_ci { limit.min(CI_LIMIT.saturating_sub(self.begun.elapsed())) } else { limit }
+    }
+}
+
+fn end(begun: Instant, stage: &str, how: &str) {
+    println!("{:>6}  {stage}{how}", minutes(begun.elapsed()));
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
+/// The digest in a line of `bundle build -o json`.
+fn digest_in(line: &str) -> Option<String> {
+    let event: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(event.pointer("/data/digest")?.as_str()?.to_owned())
+}
+
+fn from_env(name: &str, below_home: &str) -> Result<PathBuf> {
+    let named = variable(name).map(PathBuf::from);
+    let below = || Some(PathBuf::from(variable("HOME")?).join(below_home));
+    named.or_else(below).with_context(|| format!("neither {name} nor HOME is set"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this program runs tests, and has settings of its own")]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_last_event() {
+        assert_eq!(digest_in(r#"{"type":"x","data":{"digest":"abc"}}"#).as_deref(), Some("abc"));
+        assert_eq!(digest_in(r#"{"type":"step","data":{}}"#), None);
+        assert_eq!(digest_in("no JSON"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! What is run for which tier.
+
+use std::time::Duration;
+
+/// What a person, or CI, wants to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tier {
+    Fast,
+    Core,
+    /// Both: what CI runs.
+    FastAndCore,
+    Full,
+    /// Tests on real clusters whose names contain one of these.
+    Named(Vec<String>),
+}
+
+impl Tier {
+    /// None if the words are no command line.
+    pub(crate) fn of(words: &[String]) -> Option<Self> {
+        Some(match words {
+            [] => Self::FastAndCore,
+            [word, names @ ..] if word == "e2e" => Self::Named(names.to_vec()),
+            [word] => match word.as_str() {
+                "fast" => Self::Fast,
+                "core" => Self::Core,
+                "full" => Self::Full,
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn has_fast(&self) -> bool {
+        matches!(self, Self::Fast | Self::FastAndCore | Self::Full)
+    }
+
+    pub(crate) fn has_core(&self) -> bool {
+        matches!(self, Self::Core | Self::FastAndCore | Self::Full)
+    }
+}
+
+/// Limits of stages on a slow machine with nothing compiled. Those of fast and core add up to less than CI's 90 minutes.
+pub(crate) mod limit {
+    use super::Duration;
+
+    pub(crate) const FORMATTING: Duration = Duration::from_mins(1);
+    pub(crate) const SCRIPTS: Duration = Duration::from_mins(1);
+    pub(crate) const COMPILING: Duration = Duration::from_mins(12);
+    pub(crate) const UNIT_TESTS: Duration = Duration::from_mins(10);
+    pub(crate) const LINTS: Duration = Duration::from_mins(6);
+    pub(crate) const BUNDLE: Duration = Duration::from_mins(30);
+    pub(crate) const CONTRACT: Duration = Duration::from_mins(5);
+    pub(crate) const CORE: Duration = Duration::from_mins(24);
+    pub(crate) const FULL: Duration = Duration::from_mins(90);
+    /// For a failed test that runs again alone, where its suite has no limit for it.
+    pub(crate) const AGAIN: Duration = Duration::from_mins(5);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_what_ci_runs_fit_into_its_own() {
+        use limit::{BUNDLE, COMPILING, CONTRACT, CORE, FORMATTING, LINTS, SCRIPTS, UNIT_TESTS};
+        let all = [FORMATTING, SCRIPTS, COMPILING, UNIT_TESTS, LINTS, BUNDLE, CONTRACT, CORE];
+        assert!(all.iter().sum::<Duration>() < Duration::from_mins(90));
+    }
+
+    #[test]
+    fn words_are_tiers() {
+        let of = |line: &str| Tier::of(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(of(""), Some(Tier::FastAndCore));
+        assert_eq!(of("fast"), Some(Tier::Fast));
+        assert_eq!(of("e2e nodes faults"), Some(Tier::Named(vec!["nodes".to_owned(), "faults".to_owned()])));
+        assert_eq!(of("fast core"), None);
+        assert_eq!(of("quick"), None);
+    }
+}

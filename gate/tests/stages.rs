@@ -1,0 +1,185 @@
+//! Whole runs, with stand-ins for cargo and for the test binaries.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const OK: &str = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
+const FAILS: &str = "
+    echo 'test a::b ... FAILED'
+    printf 'failures:\\n\\n---- a::b stdout ----\\npanicked: it is wrong\\n\\n\\nfailures:\\n    a::b\\n\\n'
+    echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'
+    exit 101";
+
+/// A source tree in which cargo has compiled three test binaries.
+struct Tree {
+    folder: TempDir,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let tree = Self { folder: tempfile::tempdir().unwrap() };
+        for folder in ["bin", "home", "scripts", "target", "crates/flotilla", "crates/flotilla-native"] {
+            fs::create_dir_all(tree.path(folder)).unwrap();
+        }
+        let artifact = |package: &str, kind: &str, target: &str, test: bool, program: &str| {
+            let manifest = tree.path("crates").join(package).join("Cargo.toml");
+            format!(
+                r#"{{"manifest_path":"{}","target":{{"kind":["{kind}"],"name":"{target}"}},"profile":{{"test":{test}}},"executable":"{}"}}"#,
+                manifest.display(),
+                tree.path(program).display()
+            )
+        };
+        let messages = [
+            artifact("flotilla", "test", "cli", true, "target/cli"),
+            artifact("flotilla", "test", "e2e", true, "target/e2e"),
+            artifact("flotilla-native", "test", "native", true, "target/native"),
+            artifact("flotilla", "bin", "flotilla", false, "target/flotilla"),
+        ];
+        fs::write(tree.path("messages"), messages.join("\n")).unwrap();
+        let cargo = format!(
+            "case \"$1 $*\" in test*json*) exec cat {};; esac; echo \"cargo $*\" >> {}",
+            tree.path("messages").display(),
+            tree.path("calls").display()
+        );
+        tree.program("bin/cargo", &cargo);
+        tree.program("bin/rustc", "echo rustc 1.95.0");
+        tree.program("bin/shellcheck", "exit 0");
+        tree.program("target/cli", OK);
+        tree.program("target/e2e", &tree.call("e2e $*", OK));
+        tree.program("target/native", &tree.call("native $FLOTILLA_TEST_BUNDLE", OK));
+        let built = r#"echo '{"type":"result","data":{"digest":"abc123"}}'"#;
+        tree.program("target/flotilla", &tree.call("flotilla $*", built));
+        fs::write(tree.path("scripts/test"), "").unwrap();
+        tree
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn call(&self, what: &str, script: &str) -> String {
+        format!("echo \"{what}\" >> {}\n{script}", self.path("calls").display())
+    }
+
+    /// Written by a process of its own: a descriptor that another test's child has inherited keeps a program from being run.
+    fn program(&self, name: &str, script: &str) {
+        let mut shell = command("sh");
+        let path = self.path(name);
+        shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        // The log is beside the program.
+        let program = self.path("target/gate");
+        if !program.exists() {
+            fs::hard_link(env!("CARGO_BIN_EXE_gate"), &program)
+                .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_gate"), &program).map(drop))
+                .unwrap();
+        }
+        let mut gate = command(&program.display().to_string());
+        gate.args(args).current_dir(self.folder.path()).env_clear();
+        gate.env("PATH", format!("{}:/usr/bin:/bin", self.path("bin").display()))
+            .env("HOME", self.path("home"));
+        // The run that this is part of has the machine's.
+        gate.env("FLOTILLA_TEST_LOCK", self.path("lock"));
+        let output = gate.output().unwrap();
+        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        Run { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), calls, output }
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    stdout: String,
+    /// Programs that were called, one a line.
+    calls: String,
+    output: Output,
+}
+
+impl Run {
+    fn status(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the product's wrapper is for nodes and hosts, not for tests of tests"
+)]
+fn command(program: &str) -> Command {
+    Command::new(program)
+}
+
+#[test]
+fn fast_runs_every_stage_and_no_cluster() {
+    let tree = Tree::new();
+    let run = tree.run(&["fast"]);
+    assert_eq!(run.status(), Some(0), "{run:#?}");
+    assert!(run.stdout.ends_with("\n3 passed, 0 failed, 0 skipped\n"), "{}", run.stdout);
+    let calls: Vec<_> = run.calls.lines().map(|line| line.split(" --").next().unwrap()).collect();
+    assert_eq!(calls, ["cargo fmt", "cargo test", "cargo clippy"]);
+}
+
+#[test]
+fn what_fails_hides_nothing_that_comes_later_but_the_clusters() {
+    let tree = Tree::new();
+    tree.program("bin/shellcheck", "echo 'SC1000: a quote is missing'; exit 1");
+    tree.program("target/cli", FAILS);
+    let run = tree.run(&[]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("SC1000"), "{}", run.stdout);
+    assert!(run.stdout.contains("panicked: it is wrong"), "{}", run.stdout);
+    let last: Vec<_> = run.stdout.lines().rev().take(4).collect();
+    assert_eq!(last[0], "2 passed, 1 failed, 0 skipped");
+    assert!(last[2].starts_with("FAILED      flotilla::cli a::b (log line "), "{last:?}");
+    assert!(last[3].starts_with("FAILED      scripts (exit status: 1; log line "), "{last:?}");
+    assert!(run.calls.contains("cargo clippy"), "{}", run.calls);
+    assert!(!run.calls.contains("flotilla bundle"), "{}", run.calls);
+}
+
+#[test]
+fn clusters_get_the_bundle_that_was_built() {
+    let tree = Tree::new();
+    let run = tree.run(&["core"]);
+    assert_eq!(run.status(), Some(0), "{run:#?}");
+    let calls: Vec<_> = run.calls.lines().skip_while(|line| !line.starts_with("flotilla")).collect();
+    let build = "flotilla bundle build --source build -o json --keep-cache";
+    assert_eq!(calls, [build, build, "native abc123", "e2e [core] --ignored --test-threads=2"]);
+}
+
+#[test]
+fn a_registry_that_does_not_answer_is_no_failure_of_ours() {
+    let tree = Tree::new();
+    tree.program("target/flotilla", "echo 'error[BUNDLE_CHECKSUM]: cut off' >&2; exit 40");
+    let run = tree.run(&["core"]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("\nENVIRONMENT bundle (exit status: 40; log line "), "{}", run.stdout);
+    assert!(!run.calls.contains("native"), "{}", run.calls);
+}
+
+#[test]
+fn what_does_not_compile_ends_the_run() {
+    let tree = Tree::new();
+    tree.program("bin/cargo", "[ \"$1\" != test ] || { echo 'error[E0308]: mismatched types'; exit 101; }");
+    let run = tree.run(&["fast"]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("error[E0308]"), "{}", run.stdout);
+    assert!(run.stdout.contains("\nFAILED      compiling (exit status: 101; log line "), "{}", run.stdout);
+}
+
+#[test]
+fn other_words_are_refused() {
+    let run = Tree::new().run(&["quick"]);
+    assert_eq!(run.status(), Some(1));
+    assert!(String::from_utf8_lossy(&run.output.stderr).contains("expected fast, core, full"));
+    assert_eq!(run.calls, "");
+}
