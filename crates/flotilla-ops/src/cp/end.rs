@@ -13,7 +13,7 @@ use flotilla_engine::converge::Engine;
 use super::Place;
 use super::host;
 use super::node_path::NodePath;
-use super::tree::Tree;
+use super::tree::{self, Tree};
 use crate::{OpError, lookup};
 
 /// Linux's number for "No such file or directory", whose text people know.
@@ -71,10 +71,11 @@ impl End {
         kind.ok_or_else(|| self.failed("read", io::Error::from_raw_os_error(NO_ENTRY)))
     }
 
-    /// What is there, behind links; none if there is nothing.
+    /// What is there, behind links except below a directory that is held; none if there is nothing.
     pub(super) async fn find(&self) -> Result<Option<Kind>, EngineError> {
         match self {
-            Self::Host(_) | Self::Below(..) => host::look(&self.path()),
+            Self::Host(path) => host::look(path),
+            Self::Below(tree, path) => tree.find(path),
             Self::Node(guest) => guest.look().await,
         }
     }
@@ -87,7 +88,7 @@ impl End {
         }
     }
 
-    /// The end as one that a tree is copied to: a directory of the host is held open.
+    /// The end as one that a tree is copied to, or from: a directory of the host is held open.
     pub(super) fn held(self) -> Result<Self, EngineError> {
         match self {
             Self::Host(path) => Ok(Self::Below(Arc::new(Tree::open(&path)?), String::new())),
@@ -95,20 +96,18 @@ impl End {
         }
     }
 
-    /// For an end that is [`Self::held`], at its top.
     pub(super) async fn make_folders(&self, entries: &[Entry]) -> Result<(), EngineError> {
         match self {
-            Self::Host(path) => Tree::open(path)?.make_folders(entries),
-            Self::Below(tree, _) => tree.make_folders(entries),
+            Self::Host(path) => Tree::open(path)?.make_folders("", entries),
+            Self::Below(tree, path) => tree.make_folders(path, entries),
             Self::Node(guest) => guest.make_folders(entries).await,
         }
     }
 
-    /// For an end that is [`Self::held`], at its top.
     pub(super) async fn make_links(&self, entries: &[Entry]) -> Result<(), EngineError> {
         match self {
-            Self::Host(path) => Tree::open(path)?.make_links(entries),
-            Self::Below(tree, _) => tree.make_links(entries),
+            Self::Host(path) => Tree::open(path)?.make_links("", entries),
+            Self::Below(tree, path) => tree.make_links(path, entries),
             Self::Node(guest) => guest.make_links(entries).await,
         }
     }
@@ -128,12 +127,13 @@ impl End {
         }
     }
 
-    /// The end with that name in it, if it is a directory or is written like one.
+    /// The end with that name in it, if it is a directory or is written like one. The name comes from the other end, and a link
+    /// of that name may have come with an earlier copy: on the host only the directory is what the person typed.
     pub(super) async fn inside_if_folder(self, name: Option<&str>) -> Result<Self, EngineError> {
         let is_folder =
             self.to_string().ends_with('/') || matches!(self.find().await?, Some(Kind::Folder { .. }));
         Ok(match name.filter(|_| is_folder) {
-            Some(name) => self.join(name),
+            Some(name) => self.held()?.join(name),
             None => self,
         })
     }
@@ -157,8 +157,7 @@ impl End {
         match self {
             Self::Host(path) if below.is_empty() => Self::Host(path.clone()),
             Self::Host(path) => Self::Host(path.join(below)),
-            Self::Below(tree, path) if path.is_empty() => Self::Below(Arc::clone(tree), below.to_owned()),
-            Self::Below(tree, path) => Self::Below(Arc::clone(tree), format!("{path}/{below}")),
+            Self::Below(tree, path) => Self::Below(Arc::clone(tree), tree::join(path, below)),
             Self::Node(guest) => Self::Node(guest.join(below)),
         }
     }
@@ -178,5 +177,68 @@ impl fmt::Display for End {
             Self::Host(_) | Self::Below(..) => write!(f, "{}", self.path().display()),
             Self::Node(guest) => write!(f, "{}:{}", guest.machine.name(), guest.path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use super::*;
+
+    /// A directory of the person's in which an earlier copy left a link that leads to `outside`.
+    fn copied_before(outside: &Path) -> tempfile::TempDir {
+        let typed = tempfile::tempdir().unwrap();
+        symlink(outside, typed.path().join("sub")).unwrap();
+        typed
+    }
+
+    async fn sub_in(typed: &Path) -> End {
+        End::Host(typed.to_owned()).inside_if_folder(Some("sub")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_not_copied_through_a_link_of_its_name() {
+        let outside = tempfile::tempdir().unwrap();
+        let typed = copied_before(outside.path());
+        let target = sub_in(typed.path()).await;
+        assert_eq!(target.find().await.unwrap(), Some(Kind::Other));
+        let entries = [
+            Entry { path: String::new(), kind: Kind::Folder { mode: 0o755 } },
+            Entry { path: "below".to_owned(), kind: Kind::Folder { mode: 0o755 } },
+        ];
+        let held = target.join("").held().unwrap();
+        assert!(held.make_folders(&entries).await.is_err());
+        let link = Entry { path: "evil".to_owned(), kind: Kind::Link { to: "/".to_owned() } };
+        assert!(held.make_links(&[link]).await.is_err());
+        assert!(held.join("evil").fill(tempfile::tempfile().unwrap(), 0o644).await.is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_file_replaces_a_link_of_its_name_and_writes_to_no_device_behind_it() {
+        let typed = copied_before(Path::new("/dev/null"));
+        let target = sub_in(typed.path()).await;
+        target.fill(tempfile::tempfile().unwrap(), 0o640).await.unwrap();
+        let written = fs::symlink_metadata(typed.path().join("sub")).unwrap();
+        assert!(written.is_file());
+        assert_eq!(written.permissions().mode() & 0o7777, 0o640);
+    }
+
+    #[tokio::test]
+    async fn a_copied_directory_has_the_mode_that_it_had() {
+        let typed = tempfile::tempdir().unwrap();
+        let target = sub_in(typed.path()).await;
+        assert_eq!(target.find().await.unwrap(), None);
+        let entries = [
+            Entry { path: String::new(), kind: Kind::Folder { mode: 0o700 } },
+            Entry { path: "below".to_owned(), kind: Kind::Folder { mode: 0o750 } },
+        ];
+        target.join("").held().unwrap().make_folders(&entries).await.unwrap();
+        let mode = |path: &str| fs::metadata(typed.path().join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode("sub"), mode("sub/below")), (0o700, 0o750));
+        assert!(matches!(target.find().await.unwrap(), Some(Kind::Folder { .. })));
     }
 }

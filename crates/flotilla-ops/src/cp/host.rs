@@ -29,7 +29,7 @@ pub(super) fn look(path: &Path) -> Result<Option<Kind>, EngineError> {
     }
 }
 
-fn kind(metadata: &Metadata) -> Kind {
+pub(super) fn kind(metadata: &Metadata) -> Kind {
     let mode = metadata.permissions().mode() & 0o7777;
     if metadata.is_dir() {
         Kind::Folder { mode }
@@ -144,8 +144,8 @@ mod tests {
         // Once more it changes nothing.
         for _ in 0..2 {
             let tree = Tree::open(&to).unwrap();
-            tree.make_folders(&entries).unwrap();
-            tree.make_links(&entries).unwrap();
+            tree.make_folders("", &entries).unwrap();
+            tree.make_links("", &entries).unwrap();
         }
         assert_eq!(mode(&to.join("a")), 0o750);
         assert_eq!(fs::read_link(to.join("a/link")).unwrap(), Path::new("file"));

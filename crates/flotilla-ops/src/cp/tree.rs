@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::end::{Entry, Kind};
-use super::host::failed;
+use super::host::{failed, kind};
 use super::whole::filled_in;
 
 const DIRECTORY: OFlags =
@@ -41,21 +41,36 @@ impl Tree {
         Ok(Self { top: top.map_err(|errno| failed("read", path, errno.into()))?, path: path.to_owned() })
     }
 
-    /// A directory that already exists keeps its mode.
-    pub(super) fn make_folders(&self, entries: &[Entry]) -> Result<(), EngineError> {
+    /// What is at a path below it; none if there is nothing. A link is neither a file nor a directory.
+    pub(super) fn find(&self, path: &str) -> Result<Option<Kind>, EngineError> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path_or_top = if path.is_empty() { "." } else { path };
+        let unreadable = |error| self.failed("read", path, error);
+        match openat2(&self.top, path_or_top, flags, Mode::empty(), BELOW) {
+            Err(Errno::NOENT) => Ok(None),
+            found => {
+                let found = found.map_err(in_the_way).map(File::from).map_err(unreadable)?;
+                Ok(Some(kind(&found.metadata().map_err(unreadable)?)))
+            }
+        }
+    }
+
+    /// Makes them below a path that is below the directory. One that already exists keeps its mode.
+    pub(super) fn make_folders(&self, below: &str, entries: &[Entry]) -> Result<(), EngineError> {
         for entry in entries {
             let Kind::Folder { mode } = entry.kind else { continue };
-            let made = self.folder(Path::new(&entry.path), mode);
-            made.map_err(|error| self.failed("make", &entry.path, error))?;
+            let path = join(below, &entry.path);
+            let made = self.folder(Path::new(&path), mode);
+            made.map_err(|error| self.failed("make", &path, error))?;
         }
         Ok(())
     }
 
-    pub(super) fn make_links(&self, entries: &[Entry]) -> Result<(), EngineError> {
+    pub(super) fn make_links(&self, below: &str, entries: &[Entry]) -> Result<(), EngineError> {
         for entry in entries {
             let Kind::Link { to } = &entry.kind else { continue };
-            self.make_link(Path::new(&entry.path), to)
-                .map_err(|error| self.failed("make", &entry.path, error))?;
+            let path = join(below, &entry.path);
+            self.make_link(Path::new(&path), to).map_err(|error| self.failed("make", &path, error))?;
         }
         Ok(())
     }
@@ -126,6 +141,12 @@ impl Tree {
     }
 }
 
+/// A path below a directory, and what is below that. Either may be empty: the directory itself.
+pub(super) fn join(path: &str, below: &str) -> String {
+    let parts = [path, below];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
 fn in_the_way(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP | Errno::NOTDIR => io::Error::other("a file or symbolic link is in the way"),
@@ -149,10 +170,10 @@ mod tests {
         fs::write(outside.path().join("file"), "host").unwrap();
         let target = dir.path().join("target");
         let tree = Tree::open(&target).unwrap();
-        tree.make_folders(&[folder(""), folder("a/b")]).unwrap();
+        tree.make_folders("", &[folder(""), folder("a/b")]).unwrap();
         assert_eq!(fs::metadata(target.join("a/b")).unwrap().permissions().mode() & 0o7777, 0o750);
         let to = outside.path().to_str().unwrap().to_owned();
-        tree.make_links(&[Entry { path: "a/link".to_owned(), kind: Kind::Link { to } }]).unwrap();
+        tree.make_links("", &[Entry { path: "a/link".to_owned(), kind: Kind::Link { to } }]).unwrap();
         symlink(outside.path().join("file"), target.join("a/file")).unwrap();
 
         let write = async |path: &str| {
@@ -167,7 +188,7 @@ mod tests {
             flotilla_core::explain::one_line(&error).contains("a file or symbolic link is in the way"),
             "{error}"
         );
-        assert!(tree.make_folders(&[folder("a/link/new")]).is_err());
+        assert!(tree.make_folders("", &[folder("a/link/new")]).is_err());
         write("a/file").await.unwrap();
         write("new/file").await.unwrap();
         // As long as a name can be.

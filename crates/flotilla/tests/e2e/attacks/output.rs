@@ -127,7 +127,7 @@ fn copies(field: &Field) -> Tried {
         "rm -rf /var/attack/out; mkdir /var/attack/out; cd /var/attack/out
         printf x > 'a\nb'; printf x > -rf; printf x > \"$(printf 'e\\033[2J')\"; printf x > '..x'; printf x > 'back\\slash'
         cp /bin/busybox setuid; chmod 6755 setuid; mkfifo pipe; mknod zero c 1 5
-        ln -s {out} linked; ln -s ../../../../../../../../etc/shadow shadow; mkdir -m 7777 sub; printf x > sub/file"
+        ln -s {out} linked; ln -s /dev/null device; ln -s ../../../../../../../../etc/shadow shadow; mkdir -m 7777 sub; printf x > sub/file"
     ));
     let [target, trap] = ["target", "trap"].map(|name| field.host.path().join(name));
     // Something of the name of a directory that is to come, which leads out.
@@ -143,6 +143,17 @@ fn copies(field: &Field) -> Tried {
     let mut wrong = Vec::new();
     if let Tried::Works(how) = copy.tried() {
         wrong.push(how);
+    }
+    // What was a link is a directory or a file by the time that it is copied to where its link is.
+    field
+        .ssh("cd /var/attack/out; rm linked device; mkdir linked; printf x > linked/evil; printf x > device");
+    let copied = target.join("out");
+    for name in ["linked", "device"] {
+        let source = format!("{}:/var/attack/out/{name}", field.worker);
+        Watched::run(field.cluster.command(&["cp", &source, copied.to_str().unwrap()]));
+    }
+    if copied.join("device").is_symlink() {
+        wrong.push("a device of the host through a link".to_owned());
     }
     if fs::read_dir(&outside).unwrap().next().is_some() {
         wrong.push("a file outside the target".to_owned());
