@@ -1,9 +1,12 @@
 //! Directories of the host that are mounted where kubeadm and we remove files. Such mounts are refused, but a node that an
-//! earlier release booted may have one: it is detached before anything is removed, so that the user's files stay.
+//! earlier release booted may have one: it is detached before anything is removed, so that the user's files stay. Likewise a
+//! link in the place of a directory that is emptied: somebody in the node may have led it to a directory of the host.
 
-/// Shell: detaches them. Fails if one stays.
+/// Shell: detaches and unlinks them. Fails if one stays.
 pub(crate) const DETACH: &str = "set -o pipefail; awk '$5 ~ \"^/(etc/kubernetes|var/lib/etcd)(/|$)\" || $5 == \"/var/lib/kubelet\" {print $5}' /proc/self/mountinfo \
-     | sort -r | xargs -r umount -l";
+     | sort -r | xargs -r umount -l || exit; \
+     for path in /etc/kubernetes /etc/kubernetes/pki /etc/kubernetes/pki/etcd /etc/kubernetes/manifests /var/lib/etcd /var/lib/kubelet; \
+     do [ ! -L $path ] || rm $path || exit; done";
 
 #[cfg(test)]
 mod tests {
@@ -37,6 +40,22 @@ mod tests {
             detached.trim(),
             "-l /var/lib/kubelet /var/lib/etcd /etc/kubernetes/pki/etcd /etc/kubernetes/pki"
         );
+    }
+
+    #[test]
+    fn links_in_the_place_of_directories_that_are_emptied_are_removed_and_not_what_they_lead_to() {
+        let (root, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(host.path().join("ca.key"), "the user's").unwrap();
+        fs::create_dir_all(root.path().join("etc/kubernetes/manifests")).unwrap();
+        let pki = root.path().join("etc/kubernetes/pki");
+        std::os::unix::fs::symlink(host.path(), &pki).unwrap();
+        let below = root.path().to_str().unwrap();
+        let script = DETACH.replace("/proc/self/mountinfo", "/dev/null");
+        let script =
+            script.replace(" /etc/", &format!(" {below}/etc/")).replace(" /var/", &format!(" {below}/var/"));
+        Command::new("bash").args(["-c", script.as_str()]).run().unwrap();
+        assert!(!pki.is_symlink() && root.path().join("etc/kubernetes/manifests").is_dir());
+        assert!(host.path().join("ca.key").exists());
     }
 
     /// All paths of a node's own directories that are in our sources, tests aside.

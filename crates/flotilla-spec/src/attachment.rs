@@ -13,7 +13,7 @@ use crate::{SpecError, text};
 /// empties its directories, and the kubelet deletes what belongs to no pod.
 ///
 /// Tests of the crates that write and remove files in nodes compare their paths with it.
-const OWNED: [&str; 30] = [
+const OWNED: [&str; 31] = [
     "/dev",
     "/proc",
     "/run",
@@ -39,6 +39,7 @@ const OWNED: [&str; 30] = [
     "/var/lib/cni",
     "/var/lib/containerd",
     "/var/lib/etcd",
+    "/var/lib/etcd.restored",
     "/var/lib/flotilla",
     "/var/lib/kubelet",
     "/var/log/containers",

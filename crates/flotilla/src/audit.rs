@@ -102,7 +102,9 @@ pub(crate) fn add(settings: &Settings, typed: &Typed, ran: &Ran<'_>) {
     });
     let append = || -> io::Result<()> {
         let logs = logs(settings)?;
-        if logs.size(AUDIT).is_some_and(|size| size >= LARGE) {
+        // A directory of minikube's may have lines of minikube's, which are not ours to drop.
+        let is_ours = settings.minikube_home.is_none();
+        if is_ours && logs.size(AUDIT).is_some_and(|size| size >= LARGE) {
             logs.rename(AUDIT, BEFORE)?;
         }
         // One write, so that lines of commands at the same time do not mix.

@@ -1,5 +1,6 @@
 //! An archive that is being written, next to its final name. Each run has its own, so that two exports do not collide.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -7,8 +8,10 @@ use flotilla_files::{AtomicFile, directory_of};
 
 use crate::error::{At, Result};
 
+/// Around the name of the file and random letters: no file of the user is called like this.
+const PREFIX: &str = ".flotilla-export-";
 const SUFFIX: &str = ".part";
-/// Random letters between the name of the file and the suffix.
+/// Random letters.
 const LETTERS: usize = 6;
 
 /// Locked as long as it lives. Gone afterwards, unless it was finished.
@@ -18,7 +21,8 @@ impl Unfinished {
     /// Makes it, and removes what killed runs left of the same file.
     pub(super) fn beside(file: &Path) -> Result<Self> {
         let directory = directory_of(file);
-        let mut prefix = file.file_name().unwrap_or_default().to_owned();
+        let mut prefix = OsString::from(PREFIX);
+        prefix.push(file.file_name().unwrap_or_default());
         prefix.push(".");
         remove_abandoned(directory, &prefix.to_string_lossy());
         loop {

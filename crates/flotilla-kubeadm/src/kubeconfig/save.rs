@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use flotilla_files::{AtomicFile, directory_of};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 
 /// The kernel gives up after as many links (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
@@ -76,9 +78,17 @@ pub(super) fn make_directory_of(path: &Path, owner: Option<Owner>) -> io::Result
 /// A file that exists keeps its owner, and its mode but for what others may do with it: there is a key in it now. A
 /// new one is for the eyes of `owner` only, or of whoever runs this.
 pub(super) fn write(path: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Result<()> {
-    let path = follow(path)?;
-    make_directory_of(&path, owner)?;
-    let file = AtomicFile::within(directory_of(&path), ".kubeconfig-", &path)?;
+    let led = follow(path)?;
+    make_directory_of(&led, owner)?;
+    let directory = open_directory(directory_of(&led), OFlags::empty())?;
+    // The user may have put a link in the way since it was looked at: what counts is the directory that is open now.
+    refuse_links_out(path, owner)?;
+    if owner.is_some() && !is_at(&directory, directory_of(&lead(path)?.to))? {
+        return Err(io::Error::other("its directory was replaced meanwhile"));
+    }
+    let opened = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    let path = opened.join(led.file_name().ok_or(io::ErrorKind::InvalidInput)?);
+    let file = AtomicFile::within(&opened, ".kubeconfig-", &path)?;
     match fs::metadata(&path) {
         Ok(old) => {
             give(file.file(), Some((old.uid(), old.gid())))?;
@@ -100,7 +110,20 @@ fn make_directory(directory: &Path, owner: Option<Owner>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         made => made?,
     }
-    owner.map_or(Ok(()), |(user, group)| chown(directory, Some(user), Some(group)))
+    let Some((user, group)) = owner else { return Ok(()) };
+    // The new directory itself, not what its parent's owner may have put in its place.
+    fchown(open_directory(directory, OFlags::NOFOLLOW)?, Some(user), Some(group))
+}
+
+fn open_directory(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// Whether an open directory is the one at a path.
+fn is_at(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
+    let (open, found) = (fstat(directory)?, fs::metadata(path)?);
+    Ok((open.st_dev, open.st_ino) == (found.dev(), found.ino()))
 }
 
 /// Where the links lead, also if nothing is there yet.

@@ -1,13 +1,13 @@
 //! `flotilla logs`
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::fchown;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use flotilla_core::LogFile;
 use flotilla_core::explain::profile_flag;
 use flotilla_engine::EngineError;
+use flotilla_files::directory_of;
 use flotilla_ops::OpError;
 use flotilla_ops::logs::{self, Logs, OfflineLogs, Request};
 
@@ -15,6 +15,7 @@ use crate::args::LogsArgs;
 use crate::attach::{self, Typing};
 use crate::audit;
 use crate::cluster::Cx;
+use crate::owned::Directory;
 use crate::screen::Console;
 
 /// Gives the exit status of what shows them in the node.
@@ -28,7 +29,7 @@ pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<u8, OpError> {
         streams,
     };
     let shown = cx.wait(logs::run(&cx.context(), &request))?;
-    let file = args.file.as_deref().map(|path| Ok::<_, OpError>((path, create(cx, path)?))).transpose()?;
+    let file = args.file.as_deref().map(|path| Target::open(cx, path)).transpose()?;
     let kept = file.is_some().then(|| Console::in_memory([]));
     // Who asks for one node, or follows it, wants nothing else.
     let of_host = (request.node.is_none() && !args.follow).then(|| sections_of_host(cx));
@@ -52,24 +53,34 @@ pub(crate) fn run(cx: &Cx, args: &LogsArgs) -> Result<u8, OpError> {
             (0, files.collect::<Vec<_>>().join("\n"))
         }
     };
-    if let Some((path, mut file)) = file {
-        let all = format!("{}\n{of_node}", of_host.unwrap_or_default());
-        file.write_all(all.as_bytes()).map_err(|source| at("write", path, source))?;
+    if let Some(file) = file {
+        file.write(&format!("{}\n{of_node}", of_host.unwrap_or_default()))?;
     }
     Ok(status)
 }
 
-/// With sudo, a new file is the user's.
-fn create(cx: &Cx, path: &Path) -> Result<File, OpError> {
-    let create = || match (File::create_new(path), cx.settings().owner) {
-        (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => File::create(path),
-        (Ok(file), Some((uid, gid))) => {
-            fchown(&file, Some(uid), Some(gid))?;
-            Ok(file)
+/// The file that the user named. A link in its place is replaced: others may have put it there, and nodes write logs.
+struct Target<'a> {
+    path: &'a Path,
+    name: &'a str,
+    directory: Directory,
+}
+
+impl<'a> Target<'a> {
+    fn open(cx: &Cx, path: &'a Path) -> Result<Self, OpError> {
+        let failed = |source| at("write", path, source);
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(failed(io::Error::other("it is not a file")));
         }
-        (created, _) => created,
-    };
-    create().map_err(|source| at("create", path, source))
+        let directory = Directory::open(directory_of(path), cx.settings().owner).map_err(failed)?;
+        Ok(Self { path, name, directory })
+    }
+
+    fn write(&self, text: &str) -> Result<(), OpError> {
+        self.directory.replace(self.name, text.as_bytes()).map_err(|source| at("write", self.path, source))
+    }
 }
 
 fn at(action: &'static str, path: &Path, source: io::Error) -> OpError {

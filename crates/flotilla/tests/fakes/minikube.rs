@@ -69,6 +69,13 @@ fn logs_have_the_last_commands_the_last_start_and_the_kernel() {
         |text: &str| text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(lines(&world.read("logs.txt").unwrap()), lines(&shown.stdout));
     assert!(!world.run("logs demo -p demo").stdout.contains("Audit"), "only the node's logs");
+    // Others may have put a link where the file is to be.
+    world.write("others", "theirs");
+    world.link("link.txt", "others");
+    assert_eq!(world.run("logs -p demo --file HOME/link.txt").status, 0);
+    assert_eq!(world.read("others").unwrap(), "theirs");
+    assert_eq!(lines(&world.read("link.txt").unwrap()).len(), lines(&shown.stdout).len());
+    assert_ne!(world.run("logs -p demo --file /dev/null").status, 0);
 }
 
 /// The active profiles of `profile list -o json`.

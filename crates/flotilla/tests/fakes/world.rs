@@ -146,6 +146,11 @@ impl World {
         std::fs::read_to_string(self.home.path().join(name)).ok()
     }
 
+    /// Makes a link to another file in the world's directory.
+    pub(super) fn link(&self, name: &str, to: &str) {
+        std::os::unix::fs::symlink(self.home.path().join(to), self.home.path().join(name)).unwrap();
+    }
+
     pub(super) fn make_directory(&self, name: &str) {
         std::fs::create_dir_all(self.home.path().join(name)).unwrap();
     }

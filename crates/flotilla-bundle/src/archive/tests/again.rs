@@ -131,12 +131,17 @@ fn what_a_killed_export_left_is_removed_and_nothing_else() {
     let home = fixture::directory();
     let bundle_store = fixture::bundle_store(&home.path().join("home"));
     let bundle = fixture::put_bundle(&bundle_store, "v1.37.1", "kubelet");
-    for name in ["out.Ab12Cd.part", "out.mine.part", "other.Ab12Cd.part", "out.Ab12Cd"] {
+    let ours = |name: &str| format!(".flotilla-export-{name}");
+    // One of the user's may look like any other name.
+    let kept = [&ours("other.Ab12Cd.part"), &ours("out.mine.part"), "out.Ab12Cd.part", "out.backup.part"];
+    for name in [&ours("out.Ab12Cd.part")].into_iter().map(String::as_str).chain(kept) {
         fs::write(home.path().join(name), "").unwrap();
     }
-    std::os::unix::fs::symlink("/etc/passwd", home.path().join("out.xxxxxx.part")).unwrap();
+    let link = ours("out.xxxxxx.part");
+    std::os::unix::fs::symlink("/etc/passwd", home.path().join(&link)).unwrap();
     bundle_store.export(&bundle, &home.path().join("out"), &Events::default()).unwrap();
-    let left = ["home", "other.Ab12Cd.part", "out", "out.Ab12Cd", "out.mine.part", "out.xxxxxx.part"];
+    let mut left = [&kept[..], &["home", "out", &link]].concat();
+    left.sort_unstable();
     assert_eq!(fixture::names_in(home.path()), left);
 }
 

@@ -109,6 +109,11 @@ fn with_sudo_no_link_of_the_user_leads_to_what_is_not_theirs() {
         assert_eq!(names(&etc), ["roots"]);
         assert_eq!(fs::read_to_string(etc.join("roots")).unwrap(), "");
     }
+    // Also if the link came after the file was looked at.
+    symlink("../etc", home.join("late")).unwrap();
+    std::os::unix::fs::lchown(home.join("late"), Some(USER), Some(USER)).unwrap();
+    save::write(&home.join("late/config"), b"", Some((USER, USER))).unwrap_err();
+    assert_eq!(names(&etc), ["roots"]);
     put("config", "dotfiles/config", "config").unwrap();
     put(".kube", "dotfiles", ".kube/new/config").unwrap();
     assert_eq!(fs::metadata(home.join("dotfiles/new/config")).unwrap().uid(), USER);
