@@ -3,7 +3,7 @@
 //! link in the place of a directory that is emptied: somebody in the node may have led it to a directory of the host.
 
 /// Shell: detaches and unlinks them. Fails if one stays.
-pub(crate) const DETACH: &str = "set -o pipefail; awk '$5 ~ \"^/(etc/kubernetes|var/lib/etcd)(/|$)\" || $5 == \"/var/lib/kubelet\" {print $5}' /proc/self/mountinfo \
+pub(crate) const DETACH: &str = "set -o pipefail; awk '$5 ~ \"^/(etc/kubernetes|var/lib/etcd)(/|$)\" || $5 == \"/var/lib/kubelet\" || $5 == \"/var/lib\" {print $5}' /proc/self/mountinfo \
      | sort -r | xargs -r umount -l || exit; \
      for path in /etc/kubernetes /etc/kubernetes/pki /etc/kubernetes/pki/etcd /etc/kubernetes/manifests /var/lib/etcd /var/lib/kubelet; \
      do [ ! -L $path ] || rm $path || exit; done";
@@ -38,7 +38,7 @@ mod tests {
         let detached = Command::new("bash").args(["-c", script.as_str()]).run().unwrap().text();
         assert_eq!(
             detached.trim(),
-            "-l /var/lib/kubelet /var/lib/etcd /etc/kubernetes/pki/etcd /etc/kubernetes/pki"
+            "-l /var/lib/kubelet /var/lib/etcd /var/lib /etc/kubernetes/pki/etcd /etc/kubernetes/pki"
         );
     }
 
