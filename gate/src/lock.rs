@@ -1,25 +1,30 @@
-//! One run of the tests on a machine at a time: they share its kernel, and its two cores.
+//! Runs of the tests wait for each other: all on a machine share its kernel and its processors, and those in one checkout
+//! also the compiled programs and the log.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::program::{Interruption, pause};
 
 /// A directory in which every user may lock a file.
-const PATH: &str = "/var/lock/flotilla-tests";
+const MACHINE: &str = "/var/lock/flotilla-tests";
 /// Names another file, for tests of the tests.
 const NAMED: &str = "FLOTILLA_TEST_LOCK";
 
-/// Waits until no other run holds the lock. It is free when the file is dropped, also if the process is killed. Nothing if the wait
-/// was interrupted.
-pub(crate) fn take(interruption: &Interruption, waiting: impl FnOnce(&str)) -> io::Result<Option<File>> {
-    let named = crate::run::variable(NAMED);
-    at(named.as_deref().map_or(Path::new(PATH), Path::new), interruption, waiting)
+/// The file whose lock gives a run the machine.
+pub(crate) fn of_machine() -> PathBuf {
+    crate::run::variable(NAMED).unwrap_or_else(|| MACHINE.into()).into()
 }
 
-fn at(path: &Path, interruption: &Interruption, waiting: impl FnOnce(&str)) -> io::Result<Option<File>> {
+/// Waits until no other run holds the lock, and calls `waiting` with the holder if there is one. The lock is free when the file is
+/// dropped, also if the process is killed. Nothing if the wait was interrupted.
+pub(crate) fn take(
+    path: &Path,
+    interruption: &Interruption,
+    waiting: impl FnOnce(&str),
+) -> io::Result<Option<File>> {
     let mut file = open(path)?;
     let mut waiting = Some(waiting);
     loop {
@@ -67,10 +72,10 @@ mod tests {
     fn the_second_waits_and_knows_for_whom() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = at(&path, &Interruption::default(), |_| panic!("it is free")).unwrap().unwrap();
+        let first = take(&path, &Interruption::default(), |_| panic!("it is free")).unwrap().unwrap();
         let mut held = Some(first);
         let mut holder = String::new();
-        let second = at(&path, &Interruption::default(), |who| {
+        let second = take(&path, &Interruption::default(), |who| {
             holder = who.to_owned();
             held = None;
         });

@@ -27,5 +27,8 @@ fn main() -> Result<ExitCode> {
     let Some(tier) = stage::Tier::of(&words) else {
         anyhow::bail!("expected fast, core, full, `e2e [NAME...]` or nothing; see scripts/test");
     };
-    run::Run::new(tier)?.finish()
+    match run::Run::begin(tier)? {
+        Some(run) => run.finish(),
+        None => Ok(run::INTERRUPTED.into()),
+    }
 }

@@ -27,6 +27,9 @@ const OLDER: &str = "v1.36.4";
 /// Failed requests to the internet have exit codes in the forties: docs/reference/exit-codes.md.
 const INTERNET: std::ops::Range<i32> = 40..50;
 
+/// As a shell reports a program that Ctrl-C ended.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 #[derive(Debug)]
 pub(crate) struct Run {
     tier: Tier,
@@ -37,6 +40,8 @@ pub(crate) struct Run {
     settings: Settings,
     counts: Counts,
     failures: Vec<Failure>,
+    /// Held to the end: no other run compiles these programs again, or begins another log.
+    _checkout: File,
 }
 
 /// What the environment says.
@@ -51,9 +56,16 @@ struct Settings {
 }
 
 impl Run {
-    pub(crate) fn new(tier: Tier) -> Result<Self> {
+    /// Waits for another run in the same checkout. Nothing if that was interrupted.
+    pub(crate) fn begin(tier: Tier) -> Result<Option<Self>> {
+        let begun = Instant::now();
+        let interruption = Interruption::watch()?;
         let target = std::env::current_exe()?;
         let folder = target.parent().context("this program has no directory")?;
+        let waiting = |holder: &str| println!("waiting for the run in {}: {holder}", folder.display());
+        let checkout = lock::take(&folder.join("tests.lock"), &interruption, waiting);
+        let checkout = checkout.with_context(|| format!("cannot lock {}", folder.display()))?;
+        let Some(checkout) = checkout else { return Ok(None) };
         let log = Log::create(&folder.join("tests.log"))?;
         let memory = Memory::new(from_env("XDG_CACHE_HOME", ".cache")?.join("flotilla/tests"));
         let settings = Settings {
@@ -64,9 +76,7 @@ impl Run {
             seed: if tier == Tier::Full { seconds_now() } else { 1 },
         };
         log.say(&format!("PROPTEST_RNG_SEED={}", settings.seed))?;
-        let interruption = Interruption::watch()?;
-        let begun = Instant::now();
-        Ok(Self {
+        Ok(Some(Self {
             tier,
             log,
             memory,
@@ -75,7 +85,8 @@ impl Run {
             settings,
             counts: Counts::default(),
             failures: vec![],
-        })
+            _checkout: checkout,
+        }))
     }
 
     /// Exits with 1 if anything failed, with 130 if somebody interrupted it.
@@ -166,7 +177,7 @@ impl Run {
         if self.interruption.came() {
             return Ok(false);
         }
-        let (begun, place) = (self.begin(stage)?, self.log.end()?);
+        let (begun, place) = (self.begin_stage(stage)?, self.log.end()?);
         let ended = program.run(&self.log, self.within(limit), &self.interruption)?;
         if !ended.is_success() {
             let kind = match ended {
@@ -202,7 +213,7 @@ impl Run {
         if self.interruption.came() {
             return Ok(());
         }
-        let begun = self.begin(stage)?;
+        let begun = self.begin_stage(stage)?;
         let suite = Suite {
             log: &self.log,
             interruption: &self.interruption,
@@ -259,17 +270,18 @@ impl Run {
         }
         Ok(match (passed, self.interruption.came()) {
             (true, _) => ExitCode::SUCCESS,
-            (false, true) => ExitCode::from(130),
+            (false, true) => INTERRUPTED.into(),
             (false, false) => ExitCode::FAILURE,
         })
     }
 
     fn lock(&self) -> Result<Option<File>> {
         let waiting = |holder: &str| println!("waiting for other tests on this machine: {holder}");
-        lock::take(&self.interruption, waiting).context("cannot lock the machine for the tests")
+        lock::take(&lock::of_machine(), &self.interruption, waiting)
+            .context("cannot lock the machine for the tests")
     }
 
-    fn begin(&self, stage: &str) -> Result<Instant> {
+    fn begin_stage(&self, stage: &str) -> Result<Instant> {
         self.log.say(&format!("\n== {stage}, after {}", minutes(self.begun.elapsed())))?;
         if std::io::stdout().is_terminal() {
             print!("        {stage} …\r");

@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -78,6 +79,16 @@ impl Tree {
     }
 
     fn run(&self, args: &[&str]) -> Run {
+        let output = self.gate(args).output().unwrap();
+        Run {
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            calls: self.text("calls"),
+            output,
+        }
+    }
+
+    /// The program, not yet run.
+    fn gate(&self, args: &[&str]) -> Command {
         // The log is beside the program.
         let program = self.path("target/gate");
         if !program.exists() {
@@ -91,10 +102,61 @@ impl Tree {
             .env("HOME", self.path("home"));
         // The run that this is part of has the machine's.
         gate.env("FLOTILLA_TEST_LOCK", self.path("lock"));
-        let output = gate.output().unwrap();
-        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
-        Run { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), calls, output }
+        gate
     }
+
+    /// Starts a run that goes on beside the test, and prints into a file of the tree.
+    fn start(&self, args: &[&str], output: &str, lock: &Path) -> Running {
+        let file = fs::File::create(self.path(output)).unwrap();
+        let mut gate = self.gate(args);
+        gate.env("FLOTILLA_TEST_LOCK", lock).stderr(file.try_clone().unwrap()).stdout(file);
+        Running(gate.spawn().unwrap())
+    }
+
+    /// What a file has so far.
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Waits until a file has this.
+    fn wait_for(&self, name: &str, text: &str) {
+        let begun = Instant::now();
+        while !self.text(name).contains(text) {
+            assert!(begun.elapsed() < PATIENCE, "no {text:?} in {name}:\n{}", self.text(name));
+            pause();
+        }
+    }
+}
+
+/// A run that ends with its test.
+struct Running(Child);
+
+impl Running {
+    fn wait(&mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Neither does anything to one that has been waited for.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// How long anything may take here, on however busy a machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[expect(clippy::disallowed_methods, reason = "a test has to poll")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+/// A test binary that says it has begun, and ends when the tree has the file `release`.
+fn held(tree: &Tree) -> String {
+    let release = tree.path("release");
+    tree.call("tests", &format!("until [ -e {} ]; do sleep 0.1; done\n{OK}", release.display()))
 }
 
 #[derive(Debug)]
@@ -174,6 +236,46 @@ fn what_does_not_compile_ends_the_run() {
     assert_eq!(run.status(), Some(1), "{run:#?}");
     assert!(run.stdout.contains("error[E0308]"), "{}", run.stdout);
     assert!(run.stdout.contains("\nFAILED      compiling (exit status: 101; log line "), "{}", run.stdout);
+}
+
+#[test]
+fn a_second_run_in_one_checkout_waits_before_it_touches_anything() {
+    let tree = Tree::new();
+    tree.program("target/cli", &held(&tree));
+    let mut first = tree.start(&["fast"], "first", &tree.path("lock"));
+    tree.wait_for("calls", "tests");
+    // Even if nothing but the compiled programs is shared.
+    let mut second = tree.start(&["fast"], "second", &tree.path("other-lock"));
+    tree.wait_for("second", &format!("waiting for the run in {}", tree.path("target").display()));
+    assert!(
+        tree.text("second").contains(&format!("process {} in /", first.0.id())),
+        "{}",
+        tree.text("second")
+    );
+    let compiled = |calls: &str| calls.lines().filter(|line| line.starts_with("cargo test")).count();
+    assert_eq!(compiled(&tree.text("calls")), 1, "the first run's programs are not compiled again");
+    fs::write(tree.path("release"), "").unwrap();
+    assert_eq!(first.wait(), Some(0), "{}", tree.text("first"));
+    assert_eq!(second.wait(), Some(0), "{}", tree.text("second"));
+    assert_eq!(compiled(&tree.text("calls")), 2);
+}
+
+#[test]
+fn another_checkout_compiles_and_then_waits_for_the_machine() {
+    let (one, other) = (Tree::new(), Tree::new());
+    one.program("target/cli", &held(&one));
+    let lock = one.path("lock");
+    let first = one.start(&["fast"], "out", &lock);
+    one.wait_for("calls", "tests");
+    other.program("target/cli", &other.call("tests", OK));
+    let mut second = other.start(&["fast"], "out", &lock);
+    other.wait_for("out", &format!("waiting for other tests on this machine: process {} in /", first.0.id()));
+    assert!(other.text("calls").contains("cargo test"), "{}", other.text("calls"));
+    assert!(!other.text("calls").contains("tests\n"), "{}", other.text("calls"));
+    // The lock is free as soon as its holder has been killed, too.
+    drop(first);
+    assert_eq!(second.wait(), Some(0), "{}", other.text("out"));
+    fs::write(one.path("release"), "").unwrap();
 }
 
 #[test]
