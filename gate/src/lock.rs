@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::program::{Interruption, pause};
+use crate::program::pause;
 
 /// A directory in which every user may lock a file.
 const MACHINE: &str = "/var/lock/flotilla-tests";
@@ -19,10 +19,10 @@ pub(crate) fn of_machine() -> PathBuf {
 }
 
 /// Waits until no other run holds the lock, and calls `waiting` with the holder if there is one. The lock is free when the file is
-/// dropped, also if the process is killed. Nothing if the wait was interrupted.
+/// dropped, also if the process is killed. Nothing if it gave up.
 pub(crate) fn take(
     path: &Path,
-    interruption: &Interruption,
+    give_up: impl Fn() -> bool,
     waiting: impl FnOnce(&str),
 ) -> io::Result<Option<File>> {
     let mut file = open(path)?;
@@ -33,7 +33,7 @@ pub(crate) fn take(
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
-        if interruption.came() {
+        if give_up() {
             return Ok(None);
         }
         if let Some(waiting) = waiting.take() {
@@ -72,14 +72,26 @@ mod tests {
     fn the_second_waits_and_knows_for_whom() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = take(&path, &Interruption::default(), |_| panic!("it is free")).unwrap().unwrap();
+        let first = take(&path, || false, |_| panic!("it is free")).unwrap().unwrap();
         let mut held = Some(first);
         let mut holder = String::new();
-        let second = take(&path, &Interruption::default(), |who| {
-            holder = who.to_owned();
-            held = None;
-        });
+        let second = take(
+            &path,
+            || false,
+            |who| {
+                holder = who.to_owned();
+                held = None;
+            },
+        );
         assert!(second.unwrap().is_some());
         assert!(holder.starts_with(&format!("process {} in /", std::process::id())), "{holder}");
+    }
+
+    #[test]
+    fn who_gives_up_has_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _held = take(&path, || true, |_| panic!("it is free")).unwrap().unwrap();
+        assert!(take(&path, || true, |_| ()).unwrap().is_none());
     }
 }

@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "this is a program for developers")]
 
+mod clock;
 mod compile;
 mod libtest;
 mod lock;

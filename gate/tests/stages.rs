@@ -200,10 +200,11 @@ fn what_fails_hides_nothing_that_comes_later_but_the_clusters() {
     assert_eq!(run.status(), Some(1), "{run:#?}");
     assert!(run.stdout.contains("SC1000"), "{}", run.stdout);
     assert!(run.stdout.contains("panicked: it is wrong"), "{}", run.stdout);
-    let last: Vec<_> = run.stdout.lines().rev().take(4).collect();
+    let last: Vec<_> = run.stdout.lines().rev().take(5).collect();
     assert_eq!(last[0], "2 passed, 1 failed, 0 skipped");
-    assert!(last[2].starts_with("FAILED      flotilla::cli a::b (log line "), "{last:?}");
-    assert!(last[3].starts_with("FAILED      scripts (exit status: 1; log line "), "{last:?}");
+    assert_eq!(last[1], "exit 1 in stages: scripts, unit tests");
+    assert!(last[3].starts_with("FAILED      flotilla::cli a::b (log line "), "{last:?}");
+    assert!(last[4].starts_with("FAILED      scripts (exit status: 1; log line "), "{last:?}");
     assert!(run.calls.contains("cargo clippy"), "{}", run.calls);
     assert!(!run.calls.contains("flotilla bundle"), "{}", run.calls);
 }
@@ -236,6 +237,43 @@ fn what_does_not_compile_ends_the_run() {
     assert_eq!(run.status(), Some(1), "{run:#?}");
     assert!(run.stdout.contains("error[E0308]"), "{}", run.stdout);
     assert!(run.stdout.contains("\nFAILED      compiling (exit status: 101; log line "), "{}", run.stdout);
+}
+
+#[test]
+fn an_error_of_the_gate_itself_hides_no_failure() {
+    let tree = Tree::new();
+    tree.program("bin/shellcheck", "exit 1");
+    fs::write(tree.path("messages"), "no JSON").unwrap();
+    let run = tree.run(&["fast"]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("\nFAILED      scripts (exit status: 1; log line "), "{}", run.stdout);
+    let own = "\nFAILED      the gate itself (cargo printed something else than JSON: ";
+    assert!(run.stdout.contains(own), "{}", run.stdout);
+    assert!(run.stdout.contains("exit 1 in stages: scripts, compiling\n"), "{}", run.stdout);
+
+    // A binary that cannot be started hides neither the others nor the lints.
+    let tree = Tree::new();
+    fs::remove_dir_all(tree.path("crates/flotilla")).unwrap();
+    let run = tree.run(&["fast"]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("\nFAILED      flotilla::cli (not started: "), "{}", run.stdout);
+    assert!(run.stdout.contains("exit 1 in stage: unit tests\n"), "{}", run.stdout);
+    assert!(run.calls.contains("cargo clippy"), "{}", run.calls);
+}
+
+#[test]
+fn in_ci_the_time_before_the_gate_counts_too() {
+    let tree = Tree::new();
+    tree.program("target/cli", FAILS);
+    let mut gate = tree.gate(&["fast"]);
+    let output = gate.env("CI", "1").env("FLOTILLA_TEST_BEGUN", "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("\nFAILED      compiling (not run, no time was left; log line "), "{stdout}");
+    assert_eq!(tree.text("calls"), "");
+    // A person may take as long as they like.
+    let output = tree.gate(&["fast"]).env("FLOTILLA_TEST_BEGUN", "1").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("2 passed, 1 failed"), "{output:?}");
 }
 
 #[test]
