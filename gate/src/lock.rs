@@ -3,8 +3,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::program::pause;
 
@@ -50,15 +52,28 @@ pub(crate) fn take(
     Ok(Some(file))
 }
 
-/// Not created if it exists: in a directory like /tmp the kernel refuses that even root creates another user's file.
+/// Not created if it exists: in a directory like /tmp the kernel refuses that even root creates another user's file. Another user may
+/// have put anything there, and we write: only a plain file that has no other name.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
+    options.read(true).write(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&options, path)?,
+        opened => opened?,
+    };
+    let found = file.metadata()?;
+    if found.is_file() && found.nlink() == 1 {
+        return Ok(file);
     }
-    let file = options.create(true).mode(0o666).open(path)?;
+    Err(io::Error::other(format!("{} is no plain file of its own: remove it", path.display())))
+}
+
+fn create(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let file = match options.clone().create_new(true).mode(0o666).open(path) {
+        // Another run created it just now.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options.open(path),
+        created => created?,
+    };
     // Whatever our umask is.
     file.set_permissions(PermissionsExt::from_mode(0o666))?;
     Ok(file)
@@ -66,6 +81,9 @@ fn open(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -93,5 +111,23 @@ mod tests {
         let path = dir.path().join("lock");
         let _held = take(&path, || true, |_| panic!("it is free")).unwrap().unwrap();
         assert!(take(&path, || true, |_| ()).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_another_user_may_have_put_there_is_not_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "data").unwrap();
+        let [symbolic, hard, folder] = ["symbolic", "hard", "folder"].map(|name| dir.path().join(name));
+        symlink(&precious, &symbolic).unwrap();
+        fs::hard_link(&precious, &hard).unwrap();
+        fs::create_dir(&folder).unwrap();
+        let dangling = dir.path().join("dangling");
+        symlink(dir.path().join("new"), &dangling).unwrap();
+        for path in [symbolic, hard, folder, dangling] {
+            assert!(take(&path, || false, |_| ()).is_err(), "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(precious).unwrap(), "data");
+        assert!(!dir.path().join("new").exists());
     }
 }
