@@ -20,6 +20,13 @@ pub(crate) fn of_machine() -> PathBuf {
     crate::run::variable(NAMED).unwrap_or_else(|| MACHINE.into()).into()
 }
 
+/// The file that is locked while tests of a run are under way, even if the run itself was killed.
+pub(crate) fn of_guard() -> PathBuf {
+    let mut path = of_machine().into_os_string();
+    path.push(".guard");
+    path.into()
+}
+
 /// Waits until no other run holds the lock, and calls `waiting` with the holder if there is one. The lock is free when the file is
 /// dropped, also if the process is killed. Nothing if it gave up.
 pub(crate) fn take(

@@ -17,7 +17,7 @@ use crate::program::{Interruption, Program};
 use crate::report::{Counts, Failure, Kind, minutes, pass, tail};
 use crate::stage::{Tier, limit};
 use crate::suite::Suite;
-use crate::{lock, machine};
+use crate::{guard, lock, machine};
 
 /// How many lines of what a failed stage or test printed are shown.
 const SHOWN: usize = 60;
@@ -182,14 +182,16 @@ impl Run {
 
     /// Builds a bundle, and gives its digest.
     fn bundle(&mut self, compiled: &Compiled, stage: &str, args: &[&str]) -> Result<Option<String>> {
-        let command = self.as_root().into_iter().chain([compiled.flotilla.clone().into_os_string()]);
-        let build =
-            Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args);
-        if !self.command(stage, &build, limit::BUNDLE)? {
+        let build = |prefix: Vec<OsString>| {
+            let command = prefix.into_iter().chain([compiled.flotilla.clone().into_os_string()]);
+            Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args)
+        };
+        let guarded = Program { is_guarded: true, ..build(self.guard()?) };
+        if !self.command(stage, &guarded, limit::BUNDLE)? {
             return Ok(None);
         }
         // The bundle exists by now: the second time it is only described.
-        let said = build.answer().context("`bundle build` failed the second time")?;
+        let said = build(self.as_root()).answer().context("`bundle build` failed the second time")?;
         let digest = said.lines().rev().find_map(digest_in).context("`bundle build` named no digest")?;
         Ok(Some(digest))
     }
@@ -246,7 +248,8 @@ impl Run {
             log: &self.log,
             interruption: &self.interruption,
             memory: &self.memory,
-            prefix: self.as_root(),
+            prefix: self.guard()?,
+            is_guarded: true,
             env: [&self.environment(), env].concat(),
             clock: Clock::new(limits, self.ends()),
         };
@@ -348,8 +351,14 @@ impl Run {
         };
         let ends = self.ends();
         let give_up = || self.interruption.came() || ends.is_some_and(|ends| Instant::now() >= ends);
-        let lock = lock::take(&lock::of_machine(), give_up, waiting);
-        let lock = lock.context("cannot lock the machine for the tests")?;
+        let take = || {
+            let Some(lock) = lock::take(&lock::of_machine(), give_up, waiting)? else { return Ok(None) };
+            // Tests of a run that was killed may still be ending.
+            let waiting = |_: &str| println!("waiting for the end of the tests of a killed run");
+            let is_over = lock::take(&lock::of_guard(), give_up, waiting)?.is_some();
+            std::io::Result::Ok(is_over.then_some(lock))
+        };
+        let lock = take().context("cannot lock the machine for the tests")?;
         if lock.is_none() && !self.interruption.came() {
             let line = self.log.line(self.log.end()?)?;
             self.fail(Failure {
@@ -379,6 +388,13 @@ impl Run {
             return Vec::new();
         }
         vec![Path::new("scripts/as-root").canonicalize().unwrap_or_default().into_os_string()]
+    }
+
+    /// What runs a program as [`Self::as_root`] says and ends it with us, whoever it runs as.
+    fn guard(&self) -> Result<Vec<OsString>> {
+        let mut prefix = self.as_root();
+        prefix.extend([std::env::current_exe()?.into_os_string(), guard::WORD.into()]);
+        Ok(prefix)
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {

@@ -27,6 +27,7 @@ pub(crate) struct Suite<'a> {
     pub(crate) memory: &'a Memory,
     /// What is put before the binary: nothing, or what makes it run as root.
     pub(crate) prefix: Vec<OsString>,
+    pub(crate) is_guarded: bool,
     pub(crate) env: Vec<(String, OsString)>,
     pub(crate) clock: Clock,
 }
@@ -72,6 +73,7 @@ impl Suite<'_> {
         let mut program = Program::new(command).with(args).with_env("CARGO_MANIFEST_DIR", &binary.folder);
         program.env.extend(self.env.iter().cloned());
         program.folder = Some(binary.folder.clone());
+        program.is_guarded = self.is_guarded;
         program
     }
 
@@ -231,6 +233,7 @@ mod tests {
             interruption: &Interruption::default(),
             memory: &memory,
             prefix: vec!["sh".into(), "-c".into(), script.into()],
+            is_guarded: false,
             env: vec![],
             clock: Clock::new(LIMITS, None),
         };

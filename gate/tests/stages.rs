@@ -262,6 +262,15 @@ fn an_error_of_the_gate_itself_hides_no_failure() {
 }
 
 #[test]
+fn a_crash_is_reported_with_its_signal() {
+    let tree = Tree::new();
+    tree.program("target/cli", "kill -ABRT $$");
+    let run = tree.run(&["fast"]);
+    assert_eq!(run.status(), Some(1), "{run:#?}");
+    assert!(run.stdout.contains("\nFAILED      flotilla::cli (signal: 6"), "{}", run.stdout);
+}
+
+#[test]
 fn in_ci_the_time_before_the_gate_counts_too() {
     let tree = Tree::new();
     tree.program("target/cli", FAILS);
@@ -314,6 +323,87 @@ fn another_checkout_compiles_and_then_waits_for_the_machine() {
     drop(first);
     assert_eq!(second.wait(), Some(0), "{}", other.text("out"));
     fs::write(one.path("release"), "").unwrap();
+}
+
+/// A test binary that cleans up slowly when it is asked to end, with a program beside it that does not heed that.
+fn slow_to_end(tree: &Tree) -> String {
+    let calls = tree.path("calls");
+    let calls = calls.display();
+    format!(
+        "(trap '' TERM; exec sleep 300) & echo \"beside $!\" >> {calls}
+        trap 'sleep 1; echo cleaned >> {calls}; exit 1' TERM
+        echo tests >> {calls}
+        for _ in $(seq 600); do sleep 0.1; done"
+    )
+}
+
+/// The process that [`slow_to_end`] has started beside itself.
+fn beside(tree: &Tree) -> PathBuf {
+    let calls = tree.text("calls");
+    Path::new("/proc").join(calls.lines().find_map(|line| line.strip_prefix("beside ")).unwrap())
+}
+
+/// Whether a process runs, and is not only left for its parent to look at.
+fn runs(process: &Path) -> bool {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+/// It has been killed by now; the kernel takes a moment for that.
+fn assert_ends(process: &Path) {
+    let begun = Instant::now();
+    while runs(process) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} still runs", process.display());
+        pause();
+    }
+}
+
+#[test]
+fn a_gate_that_is_killed_leaves_nothing_and_the_next_run_waits_for_that() {
+    let tree = Tree::new();
+    tree.program("target/cli", &slow_to_end(&tree));
+    let lock = tree.path("lock");
+    let first = tree.start(&["fast"], "first", &lock);
+    tree.wait_for("calls", "tests");
+    let beside = beside(&tree);
+    assert!(runs(&beside));
+    drop(first);
+    tree.program("target/cli", &tree.call("second", OK));
+    let mut second = tree.start(&["fast"], "second", &lock);
+    assert_eq!(second.wait(), Some(0), "{}", tree.text("second"));
+    let calls = tree.text("calls");
+    assert!(calls.find("cleaned").unwrap() < calls.find("second").unwrap(), "{calls}");
+    assert_ends(&beside);
+}
+
+#[test]
+fn tests_that_run_as_another_user_end_with_an_interrupted_gate() {
+    let tree = Tree::new();
+    let build = r#"echo '{"type":"result","data":{"digest":"abc123"}}'"#;
+    tree.program("target/flotilla", build);
+    tree.program("target/native", &slow_to_end(&tree));
+    // Like sudo: what it starts gets none of the signals that its caller sends.
+    tree.program("scripts/as-root", "exec setsid --fork --wait \"$@\"");
+    let file = fs::File::create(tree.path("out")).unwrap();
+    let mut gate = tree.gate(&["core"]);
+    if rustix::process::geteuid().is_root() {
+        let chown = command("chown").args(["-R", "65534:65534"]).arg(tree.folder.path()).status();
+        assert!(chown.unwrap().success());
+        // With the same directory and environment.
+        let mut other = command("setpriv");
+        other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(gate.get_program());
+        other.args(gate.get_args()).current_dir(tree.folder.path()).env_clear();
+        other.envs(gate.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        gate = other;
+    }
+    let mut gate = Running(gate.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap());
+    tree.wait_for("calls", "tests");
+    let beside = beside(&tree);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&gate.0), rustix::process::Signal::TERM)
+        .unwrap();
+    assert_eq!(gate.wait(), Some(130), "{}", tree.text("out"));
+    assert!(tree.text("calls").contains("cleaned"), "{}", tree.text("calls"));
+    assert_ends(&beside);
 }
 
 #[test]
