@@ -9,12 +9,12 @@ use flotilla_testkit::{Home, Seen, write_program};
 use tempfile::TempDir;
 
 /// What the scripts may use of this machine.
-const REAL: [&str; 14] = [
-    "bash", "cat", "cut", "date", "dirname", "env", "grep", "head", "kill", "mkdir", "sed", "sort", "tail",
-    "tr",
+const REAL: [&str; 15] = [
+    "bash", "cat", "cut", "date", "dirname", "env", "grep", "head", "kill", "mkdir", "sed", "sort", "stat",
+    "tail", "tr",
 ];
 /// Programs that only note that they were called.
-const NOTED: [&str; 2] = ["chown", "install"];
+const NOTED: [&str; 3] = ["chown", "flock", "install"];
 
 /// A machine on which every program is known.
 struct Machine {
@@ -324,6 +324,37 @@ fn a_lock_file_that_does_not_match_is_a_failure_of_ours() {
     assert_eq!(last, "FAILED      Cargo.lock does not match the manifests: run 'cargo update --workspace'\n");
     assert!(stderr(&output).contains(stale), "{}", stderr(&output));
     assert_eq!(machine.log().iter().filter(|line| line.starts_with("cargo fetch")).count(), 1);
+}
+
+#[test]
+fn ci_keeps_what_it_compiled_and_no_code_of_another_checkout() {
+    let machine = Machine::new();
+    let target = machine.path(".cache/flotilla-target");
+    let run = || {
+        fs::remove_file(machine.path("log")).ok();
+        let output = machine.command("../.ci/run", &[]).env("CI", "1").output().expect("bash runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        machine.log().into_iter().filter(|line| line.starts_with("cargo clean")).collect::<Vec<_>>()
+    };
+    let cleaned = ["dev", "release"]
+        .map(|profile| format!("cargo clean --quiet --locked --workspace --profile {profile}"));
+    assert_eq!(run(), cleaned, "nobody knows what it was compiled for");
+    assert!(machine.place("flock ") < machine.place("cargo clean"));
+    assert!(machine.place("cargo clean") < machine.place("cargo build"));
+    assert_eq!(run(), [""; 0], "it is the same checkout");
+    fs::write(target.join("checkout"), "another one\n").expect("a file of the machine");
+    assert_eq!(run(), cleaned);
+}
+
+#[test]
+fn ci_does_not_wait_for_another_run_without_end() {
+    let machine = Machine::new();
+    machine.program("flock", "exit 1");
+    let output = machine.command("../.ci/run", &[]).env("CI", "1").output().expect("bash runs");
+    assert_eq!(output.status.code(), Some(1));
+    let last = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(last.starts_with("ENVIRONMENT another run uses "), "{last}");
+    assert!(!machine.log().iter().any(|line| line.starts_with("cargo")), "{:#?}", machine.log());
 }
 
 #[test]
