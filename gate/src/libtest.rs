@@ -8,15 +8,24 @@ pub(crate) struct Summary {
     pub(crate) passed: usize,
     pub(crate) skipped: usize,
     pub(crate) failed: Vec<String>,
+    /// Tests that ended, however.
+    pub(crate) ended: Vec<String>,
     /// Tests that began and did not end.
     pub(crate) unfinished: Vec<String>,
+}
+
+impl Summary {
+    /// How many tests passed in a run that was cut off.
+    pub(crate) fn passed_before_the_end(&self) -> usize {
+        self.ended.len().saturating_sub(self.failed.len() + self.skipped)
+    }
 }
 
 /// Reads what one run of a test binary printed. Other output may stand between its lines.
 pub(crate) fn summary(printed: &str) -> Summary {
     let mut summary = Summary::default();
     let (mut begun, mut failed, mut listed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut is_list = false;
+    let (mut is_list, mut ignored) = (false, 0);
     for line in printed.lines() {
         let test = line.strip_prefix("test ");
         if let Some(counts) = line.strip_prefix("test result: ") {
@@ -34,6 +43,10 @@ pub(crate) fn summary(printed: &str) -> Summary {
         } else if let Some((name, status)) = test.and_then(|test| test.split_once(" ... ")) {
             let name = plain_name(name.trim_end());
             begun.retain(|other| other != name);
+            if is_status(status) {
+                summary.ended.push(name.to_owned());
+                ignored += usize::from(status.starts_with("ignored"));
+            }
             if status == "FAILED" {
                 failed.push(name.to_owned());
             } else if !is_status(status) {
@@ -45,12 +58,13 @@ pub(crate) fn summary(printed: &str) -> Summary {
             begun.push(plain_name(name).to_owned());
         } else if is_status(line) {
             // What the test printed stands between its name and this.
-            begun.pop();
+            summary.ended.extend(begun.pop());
         }
     }
     if summary.is_whole {
         summary.failed = if count_of(printed, "failed") == 0 { Vec::new() } else { listed };
     } else {
+        summary.skipped = ignored;
         (summary.failed, summary.unfinished) = (failed, begun);
     }
     summary
@@ -79,6 +93,12 @@ pub(crate) fn plain_name(listed: &str) -> &str {
         Some((kind, name)) if kind.starts_with('[') => name,
         _ => listed,
     }
+}
+
+/// The names in what a test binary prints for `--list`.
+pub(crate) fn listed(printed: &str) -> Vec<String> {
+    let names = printed.lines().filter_map(|line| line.strip_suffix(": test"));
+    names.map(|name| plain_name(name).to_owned()).collect()
 }
 
 /// What a failed test printed, of what its whole binary printed.
@@ -159,8 +179,9 @@ times, in seconds:
     #[test]
     fn a_binary_that_is_killed_names_what_it_was_at() {
         let printed = "\
-running 4 tests
+running 5 tests
 test done ... ok
+test other ... ignored, needs root
 test early ... FAILED
 test hangs has been running for over 60 seconds
 test slow has been running for over 60 seconds
@@ -170,6 +191,9 @@ test slow ... ok
         assert!(!summary.is_whole);
         assert_eq!(summary.unfinished, ["hangs"]);
         assert_eq!(summary.failed, ["early"]);
+        assert_eq!(summary.ended, ["done", "other", "early", "slow"]);
+        assert_eq!((summary.passed_before_the_end(), summary.skipped), (2, 1));
+        assert_eq!(listed("done: test\n[core] hangs: test\n\n2 tests, 0 benchmarks\n"), ["done", "hangs"]);
         // One after the other, with the name first.
         let printed = "test first ... ok\ntest second ... what it prints\nmore of it\n";
         assert_eq!(super::summary(printed).unfinished, ["second"]);

@@ -1,7 +1,8 @@
 //! The log of a run: all that its stages print, in one file.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A file that only grows while the run lasts.
@@ -42,25 +43,39 @@ impl Log {
     }
 
     pub(crate) fn since(&self, place: Place) -> io::Result<String> {
-        // By an open file of its own: programs that still run share the other one's position.
-        let mut file = File::open(&self.path)?;
-        file.seek(SeekFrom::Start(place))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&self.bytes(place, self.end()?)?).into_owned())
     }
 
     /// The number of the line at a place.
     pub(crate) fn line(&self, place: Place) -> io::Result<usize> {
-        let mut bytes = Vec::new();
-        File::open(&self.path)?.take(place).read_to_end(&mut bytes)?;
-        Ok(bytes.split(|byte| *byte == b'\n').count())
+        Ok(self.bytes(0, place)?.split(|byte| *byte == b'\n').count())
+    }
+
+    /// Read from the open file, since another one may have its name by now, and without its position, which programs share that still
+    /// write.
+    fn bytes(&self, from: Place, to: Place) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, from)?;
+        Ok(bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_log_in_its_place_does_not_change_what_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("test.log");
+        let log = Log::create(&path).unwrap();
+        let place = log.end().unwrap();
+        log.say("ours").unwrap();
+        Log::create(&path).unwrap();
+        assert_eq!(log.since(place).unwrap(), "ours\n");
+        assert_eq!(log.line(log.end().unwrap()).unwrap(), 2);
+    }
 
     #[test]
     fn places_have_lines_and_the_log_of_the_run_before_is_kept() {

@@ -6,7 +6,9 @@
 
 #![expect(clippy::print_stdout, reason = "this is a program for developers")]
 
+mod clock;
 mod compile;
+mod guard;
 mod libtest;
 mod lock;
 mod log;
@@ -23,9 +25,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 fn main() -> Result<ExitCode> {
+    let mut argv = std::env::args_os().skip(1);
+    if argv.next().is_some_and(|word| word == guard::WORD) {
+        return guard::main(argv.collect());
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some(tier) = stage::Tier::of(&words) else {
         anyhow::bail!("expected fast, core, full, `e2e [NAME...]` or nothing; see scripts/test");
     };
-    run::Run::new(tier)?.finish()
+    match run::Run::begin(tier)? {
+        Some(run) => run.finish(),
+        None => Ok(run::INTERRUPTED.into()),
+    }
 }

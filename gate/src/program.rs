@@ -32,6 +32,10 @@ impl Interruption {
         Ok(seen)
     }
 
+    pub(crate) fn come(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -43,6 +47,8 @@ pub(crate) struct Program {
     pub(crate) argv: Vec<OsString>,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) env: Vec<(String, OsString)>,
+    /// Whether it is behind a [guard](crate::guard), which ends it.
+    pub(crate) is_guarded: bool,
 }
 
 impl Program {
@@ -65,7 +71,8 @@ impl Program {
     /// Runs it with its output in the log. Ends it, and all that it has started, at the limit or when the run is interrupted.
     pub(crate) fn run(&self, log: &Log, limit: Duration, interruption: &Interruption) -> io::Result<Ended> {
         let mut command = self.command();
-        command.stdin(Stdio::null()).stdout(log.handle()?).stderr(log.handle()?).process_group(0);
+        command.stdin(if self.is_guarded { Stdio::piped() } else { Stdio::null() });
+        command.stdout(log.handle()?).stderr(log.handle()?).process_group(0);
         let mut child = command.spawn()?;
         let begun = Instant::now();
         loop {
@@ -73,7 +80,13 @@ impl Program {
                 return Ok(Ended::Status(status));
             }
             if interruption.came() || begun.elapsed() > limit {
-                end(&mut child)?;
+                if let Some(input) = child.stdin.take() {
+                    drop(input);
+                    // The guard's own, and sudo's behind it.
+                    end_within(&mut child, GRACE + GRACE)?;
+                } else {
+                    end(&mut child)?;
+                }
                 return Ok(if interruption.came() { Ended::Interrupted } else { Ended::TimedOut(limit) });
             }
             pause();
@@ -91,7 +104,7 @@ impl Program {
         clippy::disallowed_methods,
         reason = "the product's wrapper is for hosts and nodes, not for tests"
     )]
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "--"]).args(&self.argv);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -127,16 +140,20 @@ impl fmt::Display for Ended {
 }
 
 /// Asks first: a suite deletes the clusters of its tests.
-fn end(child: &mut Child) -> io::Result<()> {
-    let group = Pid::from_child(child);
+pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {
     // It may have ended by itself meanwhile.
-    let _ = kill_process_group(group, Signal::TERM);
+    let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
+    end_within(child, GRACE)
+}
+
+/// Waits for its end, then kills what is left of it.
+fn end_within(child: &mut Child, limit: Duration) -> io::Result<ExitStatus> {
     let asked = Instant::now();
-    while child.try_wait()?.is_none() && asked.elapsed() < GRACE {
+    while child.try_wait()?.is_none() && asked.elapsed() < limit {
         pause();
     }
-    let _ = kill_process_group(group, Signal::KILL);
-    child.wait().map(drop)
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    child.wait()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a process and a flag cannot be waited for together")]
@@ -177,7 +194,7 @@ mod tests {
     fn an_interrupted_run_ends_the_program() {
         let (_dir, log) = log();
         let interruption = Interruption::default();
-        interruption.0.store(true, Ordering::SeqCst);
+        interruption.come();
         let ended = Program::new(["sleep", "600"]).run(&log, Duration::from_mins(1), &interruption).unwrap();
         assert_eq!(ended, Ended::Interrupted);
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
+use crate::clock::{Clock, Limits};
 use crate::compile::{self, Binary, Compiled};
 use crate::log::Log;
 use crate::memory::Memory;
@@ -16,16 +17,22 @@ use crate::program::{Interruption, Program};
 use crate::report::{Counts, Failure, Kind, minutes, pass, tail};
 use crate::stage::{Tier, limit};
 use crate::suite::Suite;
-use crate::{lock, machine};
+use crate::{guard, lock, machine};
 
 /// How many lines of what a failed stage or test printed are shown.
 const SHOWN: usize = 60;
 /// A run in CI ends by itself before CI ends it, and reports.
 const CI_LIMIT: Duration = Duration::from_mins(86);
+/// Set by `.ci/run` and scripts/test.
+const BEGUN: &str = "FLOTILLA_TEST_BEGUN";
 /// The version whose nodes the tests mix with newer ones.
 const OLDER: &str = "v1.36.4";
 /// Failed requests to the internet have exit codes in the forties: docs/reference/exit-codes.md.
 const INTERNET: std::ops::Range<i32> = 40..50;
+
+const NO_TIME: &str = "not run, no time was left";
+/// As a shell reports a program that Ctrl-C ended.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -36,7 +43,12 @@ pub(crate) struct Run {
     begun: Instant,
     settings: Settings,
     counts: Counts,
-    failures: Vec<Failure>,
+    /// Each with its stage.
+    failures: Vec<(String, Failure)>,
+    /// The one that began last.
+    stage: String,
+    /// Held to the end: no other run compiles these programs again, or begins another log.
+    _checkout: File,
 }
 
 /// What the environment says.
@@ -51,9 +63,16 @@ struct Settings {
 }
 
 impl Run {
-    pub(crate) fn new(tier: Tier) -> Result<Self> {
+    /// Waits for another run in the same checkout. Nothing if that was interrupted.
+    pub(crate) fn begin(tier: Tier) -> Result<Option<Self>> {
+        let begun = begun();
+        let interruption = Interruption::watch()?;
         let target = std::env::current_exe()?;
         let folder = target.parent().context("this program has no directory")?;
+        let waiting = |holder: &str| println!("waiting for the run in {}: {holder}", folder.display());
+        let checkout = lock::take(&folder.join("tests.lock"), || interruption.came(), waiting);
+        let checkout = checkout.with_context(|| format!("cannot lock {}", folder.display()))?;
+        let Some(checkout) = checkout else { return Ok(None) };
         let log = Log::create(&folder.join("tests.log"))?;
         let memory = Memory::new(from_env("XDG_CACHE_HOME", ".cache")?.join("flotilla/tests"));
         let settings = Settings {
@@ -64,9 +83,7 @@ impl Run {
             seed: if tier == Tier::Full { seconds_now() } else { 1 },
         };
         log.say(&format!("PROPTEST_RNG_SEED={}", settings.seed))?;
-        let interruption = Interruption::watch()?;
-        let begun = Instant::now();
-        Ok(Self {
+        Ok(Some(Self {
             tier,
             log,
             memory,
@@ -75,15 +92,31 @@ impl Run {
             settings,
             counts: Counts::default(),
             failures: vec![],
-        })
+            stage: "start".to_owned(),
+            _checkout: checkout,
+        }))
     }
 
     /// Exits with 1 if anything failed, with 130 if somebody interrupted it.
     pub(crate) fn finish(mut self) -> Result<ExitCode> {
         let rust = Program::new(["rustc", "-V"]).answer().unwrap_or_default();
         println!("{}; log: {}", rust.trim(), self.log.path.display());
-        self.stages()?;
+        // What has failed by now is reported all the same.
+        if let Err(error) = self.stages() {
+            let line = self.log.line(self.log.end()?)?;
+            self.fail(Failure {
+                kind: Kind::Failed,
+                name: "the gate itself".to_owned(),
+                why: format!("{error:#}"),
+                line,
+                output: format!("{error:?}"),
+            });
+        }
         self.report()
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failures.push((self.stage.clone(), failure));
     }
 
     fn stages(&mut self) -> Result<()> {
@@ -106,7 +139,7 @@ impl Run {
             let clippy = "cargo clippy --workspace --all-targets --locked --quiet -- -D warnings";
             self.command("lints", &Program::new(clippy.split(' ')), limit::LINTS)?;
         }
-        if self.tier != Tier::Fast && self.failures.iter().all(|failure| failure.kind == Kind::Flaky) {
+        if self.tier != Tier::Fast && self.failures.iter().all(|(_, failure)| failure.kind == Kind::Flaky) {
             self.clusters(&compiled)?;
         }
         Ok(())
@@ -149,14 +182,16 @@ impl Run {
 
     /// Builds a bundle, and gives its digest.
     fn bundle(&mut self, compiled: &Compiled, stage: &str, args: &[&str]) -> Result<Option<String>> {
-        let command = self.as_root().into_iter().chain([compiled.flotilla.clone().into_os_string()]);
-        let build =
-            Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args);
-        if !self.command(stage, &build, limit::BUNDLE)? {
+        let build = |prefix: Vec<OsString>| {
+            let command = prefix.into_iter().chain([compiled.flotilla.clone().into_os_string()]);
+            Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args)
+        };
+        let guarded = Program { is_guarded: true, ..build(self.guard()?) };
+        if !self.command(stage, &guarded, limit::BUNDLE)? {
             return Ok(None);
         }
         // The bundle exists by now: the second time it is only described.
-        let said = build.answer().context("`bundle build` failed the second time")?;
+        let said = build(self.as_root()).answer().context("`bundle build` failed the second time")?;
         let digest = said.lines().rev().find_map(digest_in).context("`bundle build` named no digest")?;
         Ok(Some(digest))
     }
@@ -166,8 +201,20 @@ impl Run {
         if self.interruption.came() {
             return Ok(false);
         }
-        let (begun, place) = (self.begin(stage)?, self.log.end()?);
-        let ended = program.run(&self.log, self.within(limit), &self.interruption)?;
+        let (begun, place) = (self.begin_stage(stage)?, self.log.end()?);
+        let limit = self.within(limit);
+        if limit.is_zero() {
+            self.fail(Failure {
+                kind: Kind::Failed,
+                name: stage.to_owned(),
+                why: NO_TIME.to_owned(),
+                line: self.log.line(place)?,
+                output: String::new(),
+            });
+            end(begun, stage, ": not run");
+            return Ok(false);
+        }
+        let ended = program.run(&self.log, limit, &self.interruption)?;
         if !ended.is_success() {
             let kind = match ended {
                 crate::program::Ended::Status(status)
@@ -178,13 +225,7 @@ impl Run {
                 _ => Kind::Failed,
             };
             let (line, output) = (self.log.line(place)?, self.log.since(place)?);
-            self.failures.push(Failure {
-                kind,
-                name: stage.to_owned(),
-                why: ended.to_string(),
-                line,
-                output,
-            });
+            self.fail(Failure { kind, name: stage.to_owned(), why: ended.to_string(), line, output });
         }
         end(begun, stage, if ended.is_success() { "" } else { ": failed" });
         Ok(ended.is_success())
@@ -196,54 +237,87 @@ impl Run {
         stage: &str,
         binaries: &[&Binary],
         args: &[String],
-        limit: Duration,
+        limits: Limits,
         env: &[(String, OsString)],
     ) -> Result<()> {
         if self.interruption.came() {
             return Ok(());
         }
-        let begun = self.begin(stage)?;
+        let begun = self.begin_stage(stage)?;
         let suite = Suite {
             log: &self.log,
             interruption: &self.interruption,
             memory: &self.memory,
-            prefix: self.as_root(),
+            prefix: self.guard()?,
+            is_guarded: true,
             env: [&self.environment(), env].concat(),
+            clock: Clock::new(limits, self.ends()),
         };
-        let mut counts = Counts::default();
-        let mut times = Vec::new();
-        let limit = self.within(limit);
+        let (mut counts, mut times) = (Counts::default(), Vec::new());
+        let (mut failed, mut not_run) = (Vec::new(), Vec::new());
         for binary in binaries {
-            let left = limit.saturating_sub(begun.elapsed());
-            let started = Instant::now();
-            let (counted, failures) = suite.run(binary, args, left)?;
+            let (started, place) = (Instant::now(), self.log.end()?);
+            match suite.run(binary, args) {
+                Ok(Some((counted, failures))) => {
+                    counts.add(counted);
+                    failed.extend(failures);
+                }
+                Ok(None) => not_run.push(binary.name.as_str()),
+                Err(error) => {
+                    counts.failed += 1;
+                    failed.push(Failure {
+                        kind: Kind::Failed,
+                        name: binary.name.clone(),
+                        why: format!("not started: {error}"),
+                        line: self.log.line(place)?,
+                        output: error.to_string(),
+                    });
+                }
+            }
             times.push((started.elapsed(), &binary.name));
-            counts.add(counted);
-            self.failures.extend(failures);
             if self.interruption.came() {
                 break;
             }
+        }
+        if !not_run.is_empty() {
+            counts.failed += 1;
+            failed.push(Failure {
+                kind: Kind::Failed,
+                name: stage.to_owned(),
+                why: format!("{NO_TIME}: {}", not_run.join(", ")),
+                line: self.log.line(self.log.end()?)?,
+                output: String::new(),
+            });
         }
         times.sort();
         let slowest: Vec<_> =
             times.iter().rev().take(5).map(|(took, name)| format!("{name} {} s", took.as_secs())).collect();
         self.log.say(&format!("\n{stage}: {counts}; slowest: {}", slowest.join(", ")))?;
         self.counts.add(counts);
+        for failure in failed {
+            self.fail(failure);
+        }
         end(begun, stage, &format!(": {counts}"));
         Ok(())
     }
 
     fn report(self) -> Result<ExitCode> {
-        let Self { failures, log, counts, begun, .. } = &self;
-        let passed = pass(failures) && !self.interruption.came();
-        for failure in failures {
+        let Self { log, counts, begun, .. } = &self;
+        let failures: Vec<_> = self.failures.iter().map(|(_, failure)| failure).collect();
+        let (passed, interrupted) = (pass(&failures), self.interruption.came());
+        let code = match (interrupted, passed) {
+            (true, _) => INTERRUPTED,
+            (false, passed) => u8::from(!passed),
+        };
+        let passed = code == 0;
+        for failure in &failures {
             println!("\n==== {}\n{}", failure.name, tail(&failure.output, SHOWN));
         }
         if !failures.is_empty() {
             println!("\n{}", machine::state(&self.settings.home));
         }
         println!();
-        for failure in failures {
+        for failure in &failures {
             println!("{failure}");
         }
         println!(
@@ -252,24 +326,54 @@ impl Run {
             minutes(begun.elapsed()),
             log.path.display()
         );
+        if interrupted {
+            println!("exit {code}, interrupted in stage: {}", self.stage);
+        } else if !passed {
+            let mut stages: Vec<_> = self.failures.iter().map(|(stage, _)| stage.as_str()).collect();
+            stages.dedup();
+            let word = if stages.len() == 1 { "stage" } else { "stages" };
+            println!("exit {code} in {word}: {}", stages.join(", "));
+        }
         // In the form that CI reads.
         println!("{counts}");
         if passed && self.tier.has_core() {
             self.memory.note_passed()?;
         }
-        Ok(match (passed, self.interruption.came()) {
-            (true, _) => ExitCode::SUCCESS,
-            (false, true) => ExitCode::from(130),
-            (false, false) => ExitCode::FAILURE,
-        })
+        Ok(code.into())
     }
 
-    fn lock(&self) -> Result<Option<File>> {
-        let waiting = |holder: &str| println!("waiting for other tests on this machine: {holder}");
-        lock::take(&self.interruption, waiting).context("cannot lock the machine for the tests")
+    /// Nothing if the wait was interrupted, or a run in CI has no time left for it, which is a failure.
+    fn lock(&mut self) -> Result<Option<File>> {
+        let mut holder = String::new();
+        let waiting = |who: &str| {
+            println!("waiting for other tests on this machine: {who}");
+            who.clone_into(&mut holder);
+        };
+        let ends = self.ends();
+        let give_up = || self.interruption.came() || ends.is_some_and(|ends| Instant::now() >= ends);
+        let take = || {
+            let Some(lock) = lock::take(&lock::of_machine(), give_up, waiting)? else { return Ok(None) };
+            // Tests of a run that was killed may still be ending.
+            let waiting = |_: &str| println!("waiting for the end of the tests of a killed run");
+            let is_over = lock::take(&lock::of_guard(), give_up, waiting)?.is_some();
+            std::io::Result::Ok(is_over.then_some(lock))
+        };
+        let lock = take().context("cannot lock the machine for the tests")?;
+        if lock.is_none() && !self.interruption.came() {
+            let line = self.log.line(self.log.end()?)?;
+            self.fail(Failure {
+                kind: Kind::Environment,
+                name: "other tests on this machine".to_owned(),
+                why: format!("they did not end in time: {holder}"),
+                line,
+                output: String::new(),
+            });
+        }
+        Ok(lock)
     }
 
-    fn begin(&self, stage: &str) -> Result<Instant> {
+    fn begin_stage(&mut self, stage: &str) -> Result<Instant> {
+        stage.clone_into(&mut self.stage);
         self.log.say(&format!("\n== {stage}, after {}", minutes(self.begun.elapsed())))?;
         if std::io::stdout().is_terminal() {
             print!("        {stage} …\r");
@@ -286,6 +390,13 @@ impl Run {
         vec![Path::new("scripts/as-root").canonicalize().unwrap_or_default().into_os_string()]
     }
 
+    /// What runs a program as [`Self::as_root`] says and ends it with us, whoever it runs as.
+    fn guard(&self) -> Result<Vec<OsString>> {
+        let mut prefix = self.as_root();
+        prefix.extend([std::env::current_exe()?.into_os_string(), guard::WORD.into()]);
+        Ok(prefix)
+    }
+
     fn environment(&self) -> Vec<(String, OsString)> {
         let mut env = vec![("PROPTEST_RNG_SEED".to_owned(), self.settings.seed.to_string().into())];
         if self.settings.is_root || self.tier != Tier::Fast {
@@ -296,8 +407,21 @@ impl Run {
     }
 
     fn within(&self, limit: Duration) -> Duration {
-        if self.settings.is_ci { limit.min(CI_LIMIT.saturating_sub(self.begun.elapsed())) } else { limit }
+        self.ends().map_or(limit, |ends| limit.min(ends.saturating_duration_since(Instant::now())))
     }
+
+    /// When it has to report.
+    fn ends(&self) -> Option<Instant> {
+        self.settings.is_ci.then(|| self.begun + CI_LIMIT)
+    }
+}
+
+/// When the run began, which in CI is before what it compiles was fetched: BEGUN has the seconds since 1970.
+fn begun() -> Instant {
+    let seconds = variable(BEGUN).and_then(|text| text.to_str()?.parse::<u64>().ok());
+    let since = seconds.map_or(0, |seconds| seconds_now().saturating_sub(seconds));
+    let now = Instant::now();
+    now.checked_sub(Duration::from_secs(since)).unwrap_or(now)
 }
 
 fn end(begun: Instant, stage: &str, how: &str) {

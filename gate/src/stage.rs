@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Limits;
+
 /// What a person, or CI, wants to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tier {
@@ -41,19 +43,29 @@ impl Tier {
 
 /// Limits of stages on a slow machine with nothing compiled. Those of fast and core add up to less than CI's 90 minutes.
 pub(crate) mod limit {
-    use super::Duration;
+    use super::{Duration, Limits};
 
     pub(crate) const FORMATTING: Duration = Duration::from_mins(1);
     pub(crate) const SCRIPTS: Duration = Duration::from_mins(1);
     pub(crate) const COMPILING: Duration = Duration::from_mins(12);
-    pub(crate) const UNIT_TESTS: Duration = Duration::from_mins(10);
+    pub(crate) const UNIT_TESTS: Limits = Limits {
+        all: Duration::from_mins(10),
+        binary: Duration::from_mins(5),
+        again: Duration::from_mins(5),
+        alone: Duration::from_mins(2),
+    };
     pub(crate) const LINTS: Duration = Duration::from_mins(6);
     pub(crate) const BUNDLE: Duration = Duration::from_mins(30);
-    pub(crate) const CONTRACT: Duration = Duration::from_mins(5);
-    pub(crate) const CORE: Duration = Duration::from_mins(24);
-    pub(crate) const FULL: Duration = Duration::from_mins(90);
-    /// For a failed test that runs again alone, where its suite has no limit for it.
-    pub(crate) const AGAIN: Duration = Duration::from_mins(5);
+    pub(crate) const CONTRACT: Limits = of_one_binary(5, 5);
+    /// Each test of these has a limit of its own as well.
+    pub(crate) const CORE: Limits = of_one_binary(24, 15);
+    pub(crate) const FULL: Limits = of_one_binary(90, 30);
+
+    /// Minutes for the binary, and for its tests that run again alone.
+    const fn of_one_binary(all: u64, again: u64) -> Limits {
+        let (all, again) = (Duration::from_mins(all), Duration::from_mins(again));
+        Limits { all, binary: all, again, alone: again }
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +75,8 @@ mod tests {
     #[test]
     fn the_limits_of_what_ci_runs_fit_into_its_own() {
         use limit::{BUNDLE, COMPILING, CONTRACT, CORE, FORMATTING, LINTS, SCRIPTS, UNIT_TESTS};
-        let all = [FORMATTING, SCRIPTS, COMPILING, UNIT_TESTS, LINTS, BUNDLE, CONTRACT, CORE];
+        let tests = [UNIT_TESTS, CONTRACT, CORE].map(|limits| limits.all);
+        let all = [&[FORMATTING, SCRIPTS, COMPILING, LINTS, BUNDLE][..], &tests].concat();
         assert!(all.iter().sum::<Duration>() < Duration::from_mins(90));
     }
 

@@ -9,12 +9,12 @@ use flotilla_testkit::{Home, Seen, write_program};
 use tempfile::TempDir;
 
 /// What the scripts may use of this machine.
-const REAL: [&str; 14] = [
-    "bash", "cat", "cut", "date", "dirname", "env", "grep", "head", "kill", "mkdir", "sed", "sort", "tail",
-    "tr",
+const REAL: [&str; 15] = [
+    "bash", "cat", "cut", "date", "dirname", "env", "grep", "head", "kill", "mkdir", "sed", "sort", "stat",
+    "tail", "tr",
 ];
 /// Programs that only note that they were called.
-const NOTED: [&str; 2] = ["chown", "install"];
+const NOTED: [&str; 3] = ["chown", "flock", "install"];
 
 /// A machine on which every program is known.
 struct Machine {
@@ -83,17 +83,16 @@ impl Machine {
         clippy::disallowed_methods,
         reason = "the product's wrapper is for nodes and hosts, not for tasks"
     )]
-    fn run(&self, script: &str, args: &[&str]) -> Output {
+    fn command(&self, script: &str, args: &[&str]) -> Command {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
         let mut command = Command::new(self.path("bin/bash"));
         command.arg(scripts.join(script)).args(args).env_clear();
-        let log = ("LOG", self.path("log"));
+        command.env("PATH", self.path("bin")).env("HOME", self.path("")).env("LOG", self.path("log"));
         command
-            .env("PATH", self.path("bin"))
-            .env("HOME", self.path(""))
-            .env(log.0, log.1)
-            .output()
-            .expect("bash runs")
+    }
+
+    fn run(&self, script: &str, args: &[&str]) -> Output {
+        self.command(script, args).output().expect("bash runs")
     }
 
     /// Runs a script on a terminal on which this is typed.
@@ -191,6 +190,19 @@ fn the_variables_that_sudo_keeps_are_those_of_the_hint() {
     machine.run("as-root", &["true"]);
     let line = machine.log().into_iter().find(|line| line.starts_with("sudo ")).unwrap();
     assert_eq!(line, format!("{} -- true", flotilla_core::explain::AS_ROOT));
+}
+
+#[test]
+fn the_settings_of_tests_reach_those_that_run_as_root() {
+    let machine = Machine::new();
+    let settings = ["CARGO_TERM_COLOR", "RUST_BACKTRACE", "PROPTEST_RNG_SEED", "FLOTILLA_TEST_REQUIRE"];
+    let output = machine.command("as-root", &["true"]).envs(settings.map(|name| (name, "1"))).output();
+    assert!(output.expect("bash runs").status.success());
+    let line = machine.log().into_iter().find(|line| line.starts_with("sudo ")).unwrap();
+    let kept: Vec<_> = line.split(['=', ',', ' ']).collect();
+    for name in settings {
+        assert!(kept.contains(&name), "no {name} in {line}");
+    }
 }
 
 #[test]
@@ -296,6 +308,53 @@ fn a_registry_that_does_not_answer_is_named_after_three_tries() {
     let last = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(last, "ENVIRONMENT cargo fetch: registry did not answer (3 tries)\n");
     assert_eq!(machine.log().iter().filter(|line| line.starts_with("cargo fetch")).count(), 3);
+}
+
+#[test]
+fn a_lock_file_that_does_not_match_is_a_failure_of_ours() {
+    let machine = Machine::new();
+    let stale = "cannot update the lock file /src/Cargo.lock because --locked was passed";
+    machine.program(
+        "cargo",
+        &format!("case $1 in fetch | metadata) echo 'error: {stale}' >&2; exit 101;; esac"),
+    );
+    let output = machine.run("test", &["fast"]);
+    assert_eq!(output.status.code(), Some(1));
+    let last = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(last, "FAILED      Cargo.lock does not match the manifests: run 'cargo update --workspace'\n");
+    assert!(stderr(&output).contains(stale), "{}", stderr(&output));
+    assert_eq!(machine.log().iter().filter(|line| line.starts_with("cargo fetch")).count(), 1);
+}
+
+#[test]
+fn ci_keeps_what_it_compiled_and_no_code_of_another_checkout() {
+    let machine = Machine::new();
+    let target = machine.path(".cache/flotilla-target");
+    let run = || {
+        fs::remove_file(machine.path("log")).ok();
+        let output = machine.command("../.ci/run", &[]).env("CI", "1").output().expect("bash runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        machine.log().into_iter().filter(|line| line.starts_with("cargo clean")).collect::<Vec<_>>()
+    };
+    let cleaned = ["dev", "release"]
+        .map(|profile| format!("cargo clean --quiet --locked --workspace --profile {profile}"));
+    assert_eq!(run(), cleaned, "nobody knows what it was compiled for");
+    assert!(machine.place("flock ") < machine.place("cargo clean"));
+    assert!(machine.place("cargo clean") < machine.place("cargo build"));
+    assert_eq!(run(), [""; 0], "it is the same checkout");
+    fs::write(target.join("checkout"), "another one\n").expect("a file of the machine");
+    assert_eq!(run(), cleaned);
+}
+
+#[test]
+fn ci_does_not_wait_for_another_run_without_end() {
+    let machine = Machine::new();
+    machine.program("flock", "exit 1");
+    let output = machine.command("../.ci/run", &[]).env("CI", "1").output().expect("bash runs");
+    assert_eq!(output.status.code(), Some(1));
+    let last = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(last.starts_with("ENVIRONMENT another run uses "), "{last}");
+    assert!(!machine.log().iter().any(|line| line.starts_with("cargo")), "{:#?}", machine.log());
 }
 
 #[test]
