@@ -73,12 +73,12 @@ pub fn run(
     let screen = Screen::new(cli.output(), cli.progress(), &repeated, &settings, console)
         .with_default(profile.default());
     let accepted = cli.accepted;
-    let (audited, is_start) = (cli.command.is_audited() && !accepted.skip_audit, cli.command.is_start());
+    let (changes, is_start) = (cli.command.is_audited(), cli.command.is_start());
     let typed = Typed::new(cli.command.word(), &arguments);
     let done = wire(&settings)
         .and_then(|wiring| {
             let done = commands::run(cli.command, &profile, &screen, &wiring);
-            if audited {
+            if changes {
                 profile_file::synchronise(&settings, &wiring.store);
             }
             done
@@ -93,7 +93,7 @@ pub fn run(
         }
     };
     let log = audit::text(&typed, &screen.logged(), status);
-    if audited {
+    if changes && !accepted.skip_audit {
         let profile = screen.cluster().map_or_else(|| profile.name().to_owned(), ToString::to_string);
         let user = accepted.user.as_deref().or(settings.user.as_deref()).unwrap_or("unknown");
         audit::add(&settings, &typed, &audit::Ran { user, profile: &profile, status });

@@ -124,6 +124,8 @@ fn tools_find_a_file_of_each_profile() {
     );
     world.run("node add -p demo");
     assert_eq!(config(&world)["Nodes"].as_array().unwrap().len(), 2);
+    world.run("node add -p demo --skip-audit");
+    assert_eq!(config(&world)["Nodes"].as_array().unwrap().len(), 3, "only the audit log is skipped");
     world.run("delete -p demo");
     assert_eq!((world.read(FILE), world.names("tools/.minikube/profiles").len()), (None, 0));
 }
