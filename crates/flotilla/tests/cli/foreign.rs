@@ -76,6 +76,9 @@ fn words_that_only_resemble_ours_are_not_suggested() {
 
     For more information, try '--help'.
     ");
+    let ran = home.run(["node", "delete", "m02", "--now"]);
+    assert!(!ran.stderr.contains("tip"), "{ran}");
+    assert!(home.run(["--nodes", "3", "start"]).stderr.contains("'start --nodes' exists"));
     assert!(home.run(["satrt"]).stderr.contains("'start'"));
     assert!(home.run(["start", "--ndoes", "3"]).stderr.contains("'--nodes'"));
 }
