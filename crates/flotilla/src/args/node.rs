@@ -280,7 +280,7 @@ pub(crate) enum NodeListOutput {
 
 /// Show the status of one node, or of all
 ///
-/// Exits with 0 if all is well, else with the sum of 1 (a node is down), 2 (Kubernetes is unhealthy) and 4 (wrong
+/// Exits with 0 if all is well, with 7 if a node is down, else with the sum of 2 (Kubernetes is unhealthy) and 4 (wrong
 /// kubeconfig).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
