@@ -93,6 +93,10 @@ fn the_selected_profile_is_the_cluster_of_commands_without_a_name() {
         hint.contains("`flotilla node add -p flotilla`"),
         "a command without a name is about demo: {hint}"
     );
+    let stopped = world.run("stop -p flotilla").stdout;
+    assert!(stopped.contains("`flotilla start -p flotilla`"), "{stopped}");
+    let started = world.run("start -p flotilla").stdout;
+    assert!(started.contains("flotilla delete -p flotilla"), "{started}");
     let unknown = world.run("profile lis");
     assert_eq!(unknown.status, 0, "{unknown}");
     assert!(unknown.stderr.contains("warning: cluster lis does not exist"), "{unknown}");
