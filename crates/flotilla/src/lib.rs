@@ -58,7 +58,10 @@ pub fn run(
     };
     let cli = match args::parse(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return usage(error, &arguments, console),
+        Err(error) => {
+            let profile = Profile::new(None, &settings, called_as.default_cluster());
+            return usage(error, &arguments, profile.default(), console);
+        }
     };
     if let Some(level) = cli.debug_level() {
         debug::print_from(level);
@@ -116,8 +119,9 @@ pub fn run(
     status
 }
 
-/// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it.
-fn usage(error: clap::Error, arguments: &[OsString], console: &Console) -> u8 {
+/// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it. `default` is the
+/// cluster of commands that name none.
+fn usage(error: clap::Error, arguments: &[OsString], default: &str, console: &Console) -> u8 {
     const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
     // Nobody is left to tell if even help cannot be written.
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || !error.use_stderr() {
@@ -125,7 +129,7 @@ fn usage(error: clap::Error, arguments: &[OsString], console: &Console) -> u8 {
         return 0;
     }
     let wants_json = args::wants_json(arguments);
-    if let Some(answer) = foreign::answer(&error, arguments, &command()) {
+    if let Some(answer) = foreign::answer(&error, arguments, &command(), default) {
         screen::foreign_words(USAGE, &answer, wants_json, console);
         return USAGE.exit_status;
     }

@@ -163,4 +163,6 @@ fn called_minikube_its_cluster_is_minikube() {
     assert_eq!(world.run_as("minikube", "start").status, 0);
     assert!(world.run("get clusters").stdout.contains("minikube"));
     assert_eq!(world.run_as("/usr/bin/minikube-linux-amd64", "profile").stdout, "minikube\n");
+    let answer = world.run_as("minikube", "stop --schedule 5m").stderr;
+    assert!(answer.contains("type `sleep 5m && flotilla stop -p minikube`"), "{answer}");
 }

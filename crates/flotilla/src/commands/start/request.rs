@@ -19,7 +19,7 @@ use flotilla_spec::{
     Role,
 };
 
-use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
+use crate::args::{ControlPlaneArgs, StartArgs};
 
 use super::wait;
 
@@ -170,8 +170,8 @@ fn from_here(path: &Path) -> PathBuf {
 }
 
 /// Why nodes cannot have that container runtime; none if they have it.
-pub(crate) fn runtime_problem(args: &RuntimeArgs) -> Option<SpecError> {
-    let given = args.container_runtime.as_deref().filter(|given| !["", "containerd"].contains(given))?;
+pub(crate) fn runtime_problem(given: Option<&str>) -> Option<SpecError> {
+    let given = given.filter(|given| !["", "containerd"].contains(given))?;
     Some(SpecError::ContainerRuntime { given: given.to_owned() })
 }
 
