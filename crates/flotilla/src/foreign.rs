@@ -107,8 +107,9 @@ impl Row {
                     words.next().filter(|typed| *typed == word)?;
                     is_about_refused |= refused == *word;
                 }
-                Token::Example(_) => {
-                    is_about_refused |= words.next()? == refused;
+                Token::Example(example) => {
+                    let word = words.next().filter(|word| !is_archive(example) || is_archive(word))?;
+                    is_about_refused |= word == refused;
                 }
                 Token::Flag { names, .. } => {
                     typed.flag(names)?;
@@ -116,8 +117,9 @@ impl Row {
                 }
             }
         }
-        // A word that is named is more specific than any word.
-        let rank = tokens.iter().map(|token| if matches!(token, Token::Example(_)) { 1 } else { 2 }).sum();
+        // A word that is named is more specific than any word, and so is an archive.
+        let is_any = |token: &Token| matches!(token, Token::Example(example) if !is_archive(example));
+        let rank = tokens.iter().map(|token| if is_any(token) { 1 } else { 2 }).sum();
         is_about_refused.then_some(rank)
     }
 
@@ -200,6 +202,11 @@ fn is_name(token: &Token) -> bool {
 
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || "-_./:".contains(char))
+}
+
+/// An example of an archive stands for archives only.
+fn is_archive(text: &str) -> bool {
+    text.strip_suffix(".tar").is_some_and(|name| !name.is_empty())
 }
 
 fn is_number(text: &str) -> bool {

@@ -100,6 +100,16 @@ pub(super) const ROWS: &[Row] = &[
     row("image import <my-app:1>", EACH_NODE, LOAD),
     row("image import <my-app:1> --cluster/-c <demo>", EACH_NODE, LOAD_OF_DEMO),
     row(
+        "image import <my-app.tar>",
+        EACH_NODE,
+        &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"],
+    ),
+    row(
+        "image import <my-app.tar> --cluster/-c <demo>",
+        EACH_NODE,
+        &["flotilla ssh -p demo -- ctr -n k8s.io images import - < my-app.tar"],
+    ),
+    row(
         "registry",
         "it has no registry of its own; import an image in each node that runs it (`-n m02`)",
         LOAD,

@@ -108,6 +108,11 @@ pub(super) const ROWS: &[Row] = &[
     row("image load", EACH_NODE, LOAD),
     row("image load <my-app:1>", EACH_NODE, LOAD),
     row(
+        "image load <my-app.tar>",
+        EACH_NODE,
+        &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"],
+    ),
+    row(
         "image build",
         "build the image on the host, then import it in each node that runs it (`-n m02`)",
         LOAD,

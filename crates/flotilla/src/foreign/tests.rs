@@ -112,6 +112,8 @@ fn names_that_were_typed_are_in_the_answer() {
         ("cluster create --api-port 0.0.0.0:6443", "flotilla start --apiserver-port 6550"),
         ("node create pool --replicas 5", "flotilla node add pool --count 5"),
         ("image load web:2", "docker save web:2 | flotilla ssh -- ctr -n k8s.io images import -"),
+        ("image load ./web.tar", "flotilla ssh -- ctr -n k8s.io images import - < ./web.tar"),
+        ("image import web.tar -c mine", "flotilla ssh -p mine -- ctr -n k8s.io images import - < web.tar"),
         (
             "load docker-image web:2 --name mine",
             "docker save web:2 | flotilla ssh -p mine -- ctr -n k8s.io images import -",
