@@ -111,21 +111,56 @@ pub fn about(name: &ClusterName, text: &str) -> String {
 /// The same also for the default cluster: for a user whose commands without a name are about another one.
 pub fn named(name: &ClusterName, text: &str) -> String {
     // Every second part stands between backticks.
-    let parts = text.split('`').enumerate().map(|(index, part)| match part.strip_prefix("flotilla ") {
-        Some(command) if index % 2 == 1 && lacks_cluster(command) => {
-            let (own, passed_on) = part.split_at(part.find(" -- ").unwrap_or(part.len()));
+    let parts = text
+        .split('`')
+        .enumerate()
+        .map(|(index, part)| if index % 2 == 1 { line_named(name, part) } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// What stands between the commands in a line for a shell.
+const BETWEEN_COMMANDS: [&str; 7] = [" | ", " && ", " > ", " < ", "; ", "$(", ")"];
+
+/// A line for a shell, of several commands perhaps: `sleep 5m && flotilla stop`.
+fn line_named(name: &ClusterName, line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    loop {
+        let separators =
+            BETWEEN_COMMANDS.iter().filter_map(|between| Some((rest.find(between)?, between.len())));
+        let Some((start, length)) = separators.min() else {
+            return text + &command_named(name, rest);
+        };
+        text += &command_named(name, &rest[..start]);
+        text += &rest[start..start + length];
+        rest = &rest[start + length..];
+    }
+}
+
+fn command_named(name: &ClusterName, command: &str) -> String {
+    // Variables may be set for it.
+    let variables = command.split_inclusive(' ').take_while(|word| word.contains('=')).map(str::len).sum();
+    match command[variables..].strip_prefix("flotilla ") {
+        Some(own) if lacks_cluster(own) => {
+            let (own, passed_on) = command.split_at(end_of_own_words(command));
             format!("{own} -p {name}{passed_on}")
         }
-        _ => part.to_owned(),
-    });
-    parts.collect::<Vec<_>>().join("`")
+        _ => command.to_owned(),
+    }
+}
+
+/// Where the words end that flotilla reads itself.
+fn end_of_own_words(command: &str) -> usize {
+    // All words behind `ssh` may be for the node.
+    let behind_ssh = || command.find("flotilla ssh").map(|start| start + "flotilla ssh".len());
+    command.find(" -- ").or_else(behind_ssh).unwrap_or(command.len())
 }
 
 /// A file has its cluster's name in it.
 fn lacks_cluster(command: &str) -> bool {
     let mut words = command.split(' ').take_while(|word| *word != "--");
     let is_about_any = words.next().is_some_and(|word| !ABOUT_NO_CLUSTER.contains(&word));
-    is_about_any && !words.any(|word| ["-p", "-f", "--all"].contains(&word))
+    is_about_any && !words.any(|word| ["-p", "-f", "--all", "--help"].contains(&word))
 }
 
 #[cfg(test)]
@@ -163,12 +198,30 @@ mod tests {
         let demo = |text: &str| about(&"demo".parse().unwrap(), text);
         insta::assert_snapshot!(demo("`flotilla delete` and `flotilla node add`"), @"`flotilla delete -p demo` and `flotilla node add -p demo`");
         insta::assert_snapshot!(demo("`flotilla ssh -- crictl ps -p x`"), @"`flotilla ssh -p demo -- crictl ps -p x`");
+        for (text, about_demo) in [
+            ("`sleep 5m && flotilla stop`", "`sleep 5m && flotilla stop -p demo`"),
+            ("`curl http://$(flotilla ip):80`", "`curl http://$(flotilla ip -p demo):80`"),
+            ("`cat a | flotilla ssh -- tar x`", "`cat a | flotilla ssh -p demo -- tar x`"),
+            ("`flotilla export > x`", "`flotilla export -p demo > x`"),
+            ("`KUBECONFIG=x flotilla start`", "`KUBECONFIG=x flotilla start -p demo`"),
+            // Behind the node, the flag would be for the command in the node.
+            ("`flotilla ssh m02`", "`flotilla ssh -p demo m02`"),
+            ("`flotilla ssh 'a | b'`", "`flotilla ssh -p demo 'a | b'`"),
+            (
+                "`flotilla node add --isolation user|none`",
+                "`flotilla node add --isolation user|none -p demo`",
+            ),
+        ] {
+            assert_eq!(demo(text), about_demo);
+        }
         for text in [
             "`flotilla delete -p other`",
             "`flotilla delete --all`",
             "`flotilla apply -f FILE`",
             "`flotilla bundle list`",
             "`flotilla doctor`",
+            "`flotilla start --help`",
+            "`sudo /opt/flotilla start`",
             "`modprobe overlay`, flotilla start",
             "an odd one: `",
         ] {

@@ -346,7 +346,7 @@ fn start_within(scope: Scope<'_>, wait: &BTreeSet<Condition>) -> Plan {
     let starts_api = only.is_none() || kubernetes == KubernetesState::Unreachable;
     // Renewing a control plane's certificates also renews the administrator's.
     if !observed.published && starts_api || restarts {
-        let title = format!("adding {name} to your kubeconfig");
+        let title = format!("adding cluster {name} to your kubeconfig");
         ready.push(Some(plan.add(
             Action::WriteKubeconfig,
             title,

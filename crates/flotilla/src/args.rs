@@ -19,7 +19,7 @@ mod node;
 pub(crate) use accepted::{AcceptedArgs, AcceptedStartArgs, DeleteOnFailureArgs};
 pub(crate) use cluster::{
     ControlPlaneArgs, CopyArgs, DeleteArgs, DockerEnvArgs, IpArgs, KubectlArgs, LayoutArg, LogsArgs,
-    PauseArgs, RuntimeArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
+    PauseArgs, SshArgs, StartArgs, StatusArgs, StopArgs,
 };
 pub(crate) use etcd::{EtcdCommand, RecoverArgs, SnapshotCommand, SnapshotRestoreArgs, SnapshotSaveArgs};
 pub(crate) use file::{ApplyArgs, DiffArgs};

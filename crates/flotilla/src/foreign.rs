@@ -16,6 +16,7 @@ mod typed;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use flotilla_core::explain::{DEFAULT_CLUSTER, about, named};
 
 use typed::{Token, Typed};
 
@@ -44,11 +45,13 @@ pub(crate) struct Answer {
     pub(crate) hints: Vec<String>,
 }
 
-/// What to type instead of a command line that clap refused with this error. None if no row knows it.
+/// What to type instead of a command line that clap refused with this error. None if no row knows it. `default` is the
+/// cluster of commands that name none.
 pub(crate) fn answer(
     error: &clap::Error,
     arguments: &[OsString],
     commands: &clap::Command,
+    default: &str,
 ) -> Option<Answer> {
     let refused = refused_word(error)?;
     let typed = Typed::read(arguments, commands, &flags_with_values());
@@ -56,7 +59,7 @@ pub(crate) fn answer(
     let matching = rows.filter_map(|row| Some((row.rank(&typed, &refused)?, row)));
     // The first of the most specific rows.
     let best = matching.reduce(|best, other| if other.0 > best.0 { other } else { best });
-    best.map(|(_, row)| row.answer(&typed))
+    best.map(|(_, row)| row.answer(&typed, default))
 }
 
 /// The command, flag or argument that clap did not accept.
@@ -104,8 +107,9 @@ impl Row {
                     words.next().filter(|typed| *typed == word)?;
                     is_about_refused |= refused == *word;
                 }
-                Token::Example(_) => {
-                    is_about_refused |= words.next()? == refused;
+                Token::Example(example) => {
+                    let word = words.next().filter(|word| !is_archive(example) || is_archive(word))?;
+                    is_about_refused |= word == refused;
                 }
                 Token::Flag { names, .. } => {
                     typed.flag(names)?;
@@ -113,25 +117,26 @@ impl Row {
                 }
             }
         }
-        // A word that is named is more specific than any word.
-        let rank = tokens.iter().map(|token| if matches!(token, Token::Example(_)) { 1 } else { 2 }).sum();
+        // A word that is named is more specific than any word, and so is an archive.
+        let is_any = |token: &Token| matches!(token, Token::Example(example) if !is_archive(example));
+        let rank = tokens.iter().map(|token| if is_any(token) { 1 } else { 2 }).sum();
         is_about_refused.then_some(rank)
     }
 
-    /// Its words and flags, as they were typed, without values of flags.
+    /// Its words and flags, as they were typed, without values of flags, and without the flag that flotilla has, too.
     fn name(&self, typed: &Typed) -> String {
         let tokens = self.tokens();
         let is_flag = |token: &Token| matches!(token, Token::Flag { .. });
         let count = tokens.iter().filter(|token| !is_flag(token)).count();
         let flags = tokens.iter().filter_map(|token| match token {
-            Token::Flag { names, .. } => Some(typed.flag(names)?.0.as_str()),
-            Token::Word(_) | Token::Example(_) => None,
+            Token::Flag { names, .. } if *names != PROFILE => Some(typed.flag(names)?.0.as_str()),
+            Token::Flag { .. } | Token::Word(_) | Token::Example(_) => None,
         });
         typed.words.iter().take(count).map(String::as_str).chain(flags).collect::<Vec<_>>().join(" ")
     }
 
-    /// Examples of the row, and what was typed in their place. Only what a shell reads as one word, and no numbers: a
-    /// row may count something else.
+    /// Examples of the row, and what was typed in their place. Only what a shell reads as one word, and numbers only for
+    /// numbers that mean the same here.
     fn values<'a>(&self, typed: &'a Typed) -> Vec<(&'static str, &'a str)> {
         let mut words = typed.words.iter();
         let pairs = self.tokens().into_iter().filter_map(|token| match token {
@@ -139,23 +144,73 @@ impl Row {
             Token::Example(example) => Some((example, words.next()?.as_str())),
             Token::Flag { names, value } => Some((value?, typed.flag(names)?.1.as_deref()?)),
         });
-        let is_word =
-            |text: &str| text.chars().all(|char| char.is_ascii_alphanumeric() || "-_./:".contains(char));
-        let is_number = |text: &str| text.parse::<u64>().is_ok();
-        pairs.filter(|(example, given)| is_word(given) && !given.is_empty() && !is_number(example)).collect()
+        let counts_workers = self.counts_workers();
+        let means_the_same = |(example, given): &(&str, &str)| {
+            if is_number(example) { is_number(given) && !counts_workers } else { is_word(given) }
+        };
+        pairs.filter(means_the_same).collect()
     }
 
-    fn answer(&self, typed: &Typed) -> Answer {
+    /// Whether it counts workers: here all nodes are counted.
+    fn counts_workers(&self) -> bool {
+        let is_count =
+            |token: &Token| matches!(token, Token::Flag { names, .. } if names.contains("--agents"));
+        self.tokens().iter().any(is_count)
+    }
+
+    fn answer(&self, typed: &Typed, default: &str) -> Answer {
         let name = self.name(typed);
         let message = if self.why.is_empty() {
             format!("flotilla has no `{name}`")
         } else {
             format!("flotilla has no `{name}`: {}", self.why)
         };
-        let values = self.values(typed);
-        let hints = self.here.iter().map(|line| format!("type `{}`", with_values(line, &values))).collect();
-        Answer { message, hints }
+        let given = typed.cluster();
+        let mut values = self.values(typed);
+        // A row without a name of its own has an example for it.
+        if let Some(given) = given.as_ref().filter(|_| !self.tokens().iter().any(is_name)) {
+            values.push((NAME, given.as_ref()));
+        }
+        let cluster = given.clone().or_else(|| default.parse().ok());
+        let node = cluster.as_ref().map(|cluster| format!("{cluster}-m02"));
+        values.extend(node.as_deref().map(|node| (NODE, node)));
+        let hints = self.here.iter().map(|line| {
+            let hint = format!("type `{}`", with_values(line, &values));
+            match &cluster {
+                // Without its name a command would be about another one.
+                Some(cluster) if default != DEFAULT_CLUSTER => named(cluster, &hint),
+                Some(cluster) => about(cluster, &hint),
+                None => hint,
+            }
+        });
+        Answer { message, hints: hints.collect() }
     }
+}
+
+/// The flag for the name of a cluster.
+const PROFILE: &str = "--profile/-p";
+
+/// The example of a cluster's name in the rows.
+const NAME: &str = "demo";
+
+/// A worker of the default cluster, as Kubernetes names it.
+const NODE: &str = "flotilla-m02";
+
+fn is_name(token: &Token) -> bool {
+    matches!(token, Token::Example(NAME) | Token::Flag { value: Some(NAME), .. })
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || "-_./:".contains(char))
+}
+
+/// An example of an archive stands for archives only.
+fn is_archive(text: &str) -> bool {
+    text.strip_suffix(".tar").is_some_and(|name| !name.is_empty())
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<u64>().is_ok()
 }
 
 /// A line with what was typed instead of its examples.

@@ -58,7 +58,10 @@ pub fn run(
     };
     let cli = match args::parse(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return usage(error, &arguments, console),
+        Err(error) => {
+            let profile = Profile::new(None, &settings, called_as.default_cluster());
+            return usage(error, &arguments, profile.default(), console);
+        }
     };
     if let Some(level) = cli.debug_level() {
         debug::print_from(level);
@@ -73,12 +76,12 @@ pub fn run(
     let screen = Screen::new(cli.output(), cli.progress(), &repeated, &settings, console)
         .with_default(profile.default());
     let accepted = cli.accepted;
-    let (audited, is_start) = (cli.command.is_audited() && !accepted.skip_audit, cli.command.is_start());
+    let (changes, is_start) = (cli.command.is_audited(), cli.command.is_start());
     let typed = Typed::new(cli.command.word(), &arguments);
     let done = wire(&settings)
         .and_then(|wiring| {
             let done = commands::run(cli.command, &profile, &screen, &wiring);
-            if audited {
+            if changes {
                 profile_file::synchronise(&settings, &wiring.store);
             }
             done
@@ -93,7 +96,7 @@ pub fn run(
         }
     };
     let log = audit::text(&typed, &screen.logged(), status);
-    if audited {
+    if changes && !accepted.skip_audit {
         let profile = screen.cluster().map_or_else(|| profile.name().to_owned(), ToString::to_string);
         let user = accepted.user.as_deref().or(settings.user.as_deref()).unwrap_or("unknown");
         audit::add(&settings, &typed, &audit::Ran { user, profile: &profile, status });
@@ -116,8 +119,9 @@ pub fn run(
     status
 }
 
-/// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it.
-fn usage(error: clap::Error, arguments: &[OsString], console: &Console) -> u8 {
+/// Help goes to stdout and is no error, asked for or not; a wrong argument is, with minikube's status for it. `default` is the
+/// cluster of commands that name none.
+fn usage(error: clap::Error, arguments: &[OsString], default: &str, console: &Console) -> u8 {
     const USAGE: Code = Code { name: "MK_USAGE", exit_status: 14 };
     // Nobody is left to tell if even help cannot be written.
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || !error.use_stderr() {
@@ -125,7 +129,7 @@ fn usage(error: clap::Error, arguments: &[OsString], console: &Console) -> u8 {
         return 0;
     }
     let wants_json = args::wants_json(arguments);
-    if let Some(answer) = foreign::answer(&error, arguments, &command()) {
+    if let Some(answer) = foreign::answer(&error, arguments, &command(), default) {
         screen::foreign_words(USAGE, &answer, wants_json, console);
         return USAGE.exit_status;
     }

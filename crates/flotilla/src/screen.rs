@@ -24,7 +24,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use flotilla_bundle::BundleError;
-use flotilla_core::explain::{DEFAULT_CLUSTER, about, named, with_typed};
+use flotilla_core::explain::{DEFAULT_CLUSTER, about, named, profile_flag, with_typed};
 use flotilla_core::{Code, Event, Reporter};
 use flotilla_ops::OpError;
 use flotilla_spec::ClusterName;
@@ -136,6 +136,12 @@ impl Screen {
             Some(cluster) => about(cluster, &text),
             None => text,
         }
+    }
+
+    /// What a command about this cluster needs: ` -p NAME`, or nothing for the default cluster, unless
+    /// a user has selected another one.
+    pub(crate) fn profile_flag(&self, cluster: &ClusterName) -> String {
+        if self.default == DEFAULT_CLUSTER { profile_flag(cluster) } else { format!(" -p {cluster}") }
     }
 
     /// A line of data.

@@ -22,9 +22,14 @@ pub(crate) fn only_typing_errors(mut error: clap::Error) -> clap::Error {
             None => {}
         }
     }
-    // clap separates an empty list by a line as well.
-    if matches!(error.get(ContextKind::Suggested), Some(ContextValue::StyledStrs(tips)) if tips.is_empty()) {
-        error.remove(ContextKind::Suggested);
+    // Other tips are for flags that were meant as they are: how to pass one as a value.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        let of_command = error.get(ContextKind::InvalidArg).map(|flag| format!(" {flag}' exists"));
+        tips.retain(|tip| of_command.as_ref().is_none_or(|ending| tip.to_string().ends_with(ending)));
+        // clap separates an empty list by a line as well.
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
     }
     error
 }

@@ -16,7 +16,7 @@ impl Engine<'_> {
     ) -> Result<Changed, EngineError> {
         self.or_warn(self.kubeconfig.put(name, access), || {
             (
-                format!("cannot add {name} to your kubeconfig"),
+                format!("cannot add cluster {name} to your kubeconfig"),
                 "fix it, then run `flotilla update-context`".into(),
             )
         })
@@ -53,7 +53,7 @@ impl Engine<'_> {
         });
         self.or_warn(removed, || {
             let cure = format!("remove cluster, user and context {name} from it by hand");
-            (format!("cannot remove {name} from your kubeconfig"), cure)
+            (format!("cannot remove cluster {name} from your kubeconfig"), cure)
         })
     }
 

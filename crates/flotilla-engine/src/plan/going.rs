@@ -73,11 +73,15 @@ pub fn stop(cluster: &Cluster, observed: &Observed) -> Plan {
 /// Removes everything. Needs no state: the name is enough.
 pub fn delete(name: &ClusterName) -> Plan {
     let mut plan = Plan::default();
-    let remove_from_kubeconfig =
-        plan.add(Action::RemoveFromKubeconfig, format!("removing {name} from your kubeconfig"), &[], 20);
-    let title = format!("removing the machines and the network of {name}");
+    let remove_from_kubeconfig = plan.add(
+        Action::RemoveFromKubeconfig,
+        format!("removing cluster {name} from your kubeconfig"),
+        &[],
+        20,
+    );
+    let title = format!("removing the machines and the network of cluster {name}");
     let remove = plan.add(Action::RemoveAll, title, &[], 300);
     let after = [Some(remove_from_kubeconfig), Some(remove)];
-    plan.add(Action::RemoveState, format!("removing the state of {name}"), &after, 100);
+    plan.add(Action::RemoveState, format!("removing the state of cluster {name}"), &after, 100);
     plan
 }

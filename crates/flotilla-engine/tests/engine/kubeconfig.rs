@@ -22,7 +22,7 @@ async fn a_broken_one_stops_nothing() {
     let world = World::of(with_worker());
     world.kubeconfig.break_it();
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
-    let warning = "warning: cannot add demo to your kubeconfig: it is broken; fix it, then run `flotilla update-context`";
+    let warning = "warning: cannot add cluster demo to your kubeconfig: it is broken; fix it, then run `flotilla update-context`";
     assert_eq!(said(&world), [warning]);
 
     assert_eq!(world.start().await.unwrap(), Changed::No, "the cluster runs already");
@@ -47,7 +47,7 @@ async fn a_broken_one_stops_nothing() {
     assert_eq!(
         said(&world),
         [
-            "warning: cannot remove demo from your kubeconfig: it is broken; remove cluster, user and context demo from it \
+            "warning: cannot remove cluster demo from your kubeconfig: it is broken; remove cluster, user and context demo from it \
              by hand"
         ]
     );
@@ -85,7 +85,8 @@ async fn somebody_elses_entry_is_reported_and_left() {
     world.kubeconfig.take(world.name());
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert!(
-        said(&world)[0].starts_with("warning: cannot add demo to your kubeconfig: somebody else has demo; ")
+        said(&world)[0]
+            .starts_with("warning: cannot add cluster demo to your kubeconfig: somebody else has demo; ")
     );
     assert!(world.kubeconfig.known().is_empty());
     assert_eq!(world.delete().await.unwrap(), Changed::Yes);

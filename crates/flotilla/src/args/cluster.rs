@@ -123,8 +123,9 @@ pub(crate) struct StartArgs {
     /// Build a missing bundle without prompting
     #[arg(long, short)]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) runtime: RuntimeArgs,
+    /// Container runtime: always containerd
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) container_runtime: Option<String>,
     #[command(flatten)]
     pub(crate) accepted: AcceptedStartArgs,
     #[arg(long, hide = true, value_parser = |_: &str| Err::<String, _>(SpecError::IsoImage))]
@@ -143,14 +144,6 @@ pub(crate) struct WaitArgs {
     /// Maximum time to wait for each step: the first answer of the API server, a join, the conditions at the end
     #[arg(long, value_name = "TIME", default_value = "6m", value_parser = parse_duration)]
     pub(crate) wait_timeout: Duration,
-}
-
-/// The container runtime.
-#[derive(Debug, Args)]
-pub(crate) struct RuntimeArgs {
-    /// Container runtime: always containerd
-    #[arg(long, value_name = "NAME")]
-    pub(crate) container_runtime: Option<String>,
 }
 
 /// minikube's flags for Docker in nodes: known, so that they are refused with a reason.

@@ -7,8 +7,8 @@ use flotilla_spec::SpecError;
 use flotilla_spec::file::MOST_NODES;
 
 use super::cluster::{
-    DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, RuntimeArgs, SshArgs, StatusArgs,
-    WaitArgs, parse_duration,
+    DockerArgs, DockerEnvArgs, IpArgs, LockArgs, LogsArgs, PauseArgs, SshArgs, StatusArgs, WaitArgs,
+    parse_duration,
 };
 use super::{DeleteOnFailureArgs, Output, OutputArgs};
 
@@ -102,8 +102,9 @@ pub(crate) struct NodeMakingArgs {
     /// Feature gates of the kubelet, override those of the cluster
     #[arg(long, value_name = "GATE=BOOL,…")]
     pub(crate) feature_gates: Option<String>,
-    #[command(flatten)]
-    pub(crate) runtime: RuntimeArgs,
+    /// Container runtime: always containerd
+    #[arg(long, value_name = "NAME")]
+    pub(crate) container_runtime: Option<String>,
     #[command(flatten)]
     pub(crate) docker: DockerArgs,
 }
@@ -280,7 +281,7 @@ pub(crate) enum NodeListOutput {
 
 /// Show the status of one node, or of all
 ///
-/// Exits with 0 if all is well, else with the sum of 1 (a node is down), 2 (Kubernetes is unhealthy) and 4 (wrong
+/// Exits with 0 if all is well, with 7 if a node is down, else with the sum of 2 (Kubernetes is unhealthy) and 4 (wrong
 /// kubeconfig).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \

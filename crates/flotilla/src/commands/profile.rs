@@ -2,6 +2,7 @@
 
 use std::io;
 
+use flotilla_core::Explain;
 use flotilla_engine::EngineError;
 use flotilla_ops::OpError;
 use flotilla_spec::ClusterName;
@@ -24,7 +25,17 @@ pub(crate) fn run(cx: &Cx, profile: &Profile, name: Option<&str>) -> Result<(), 
         return Ok(());
     }
     let name: ClusterName = name.parse()?;
-    if !cx.store.names()?.contains(&name) {
+    let names = match cx.store.names() {
+        Ok(names) => names,
+        Err(error) => {
+            // The hint has the line to paste.
+            if error.code().name == "HOST_PERMISSION" {
+                cx.wait(cx.context().require_root())?;
+            }
+            return Err(error.into());
+        }
+    };
+    if !names.contains(&name) {
         let hint = format!("create it with `flotilla start -p {name}`");
         cx.screen.warning(&format!("cluster {name} does not exist: nothing was selected"), &hint);
         return Ok(());

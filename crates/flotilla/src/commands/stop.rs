@@ -1,7 +1,6 @@
 //! `flotilla stop`
 
 use flotilla_core::Changed;
-use flotilla_core::explain::profile_flag;
 use flotilla_ops::stop::{self, Request, Stopped};
 use flotilla_ops::{OpError, several};
 use flotilla_spec::ClusterName;
@@ -38,7 +37,7 @@ fn tell(screen: &Screen, stopped: &Stopped) {
     let name = &stopped.cluster;
     screen.result(stopped, || match stopped.changed {
         Changed::Yes => {
-            let flag = profile_flag(name);
+            let flag = screen.profile_flag(name);
             format!("stopped cluster {name}; `flotilla start{flag}` starts it again with its data")
         }
         Changed::No => format!("cluster {name} is already stopped"),

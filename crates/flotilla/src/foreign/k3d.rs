@@ -2,6 +2,11 @@
 
 use super::{Row, row};
 
+const EACH_NODE: &str = "import the image in each node that runs it (`-n m02`)";
+const LOAD: &[&str] = &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"];
+const LOAD_OF_DEMO: &[&str] =
+    &["docker save my-app:1 | flotilla ssh -p demo -- ctr -n k8s.io images import -"];
+
 pub(super) const ROWS: &[Row] = &[
     row("cluster create", "", &["flotilla start"]),
     row("cluster create <demo>", "", &["flotilla start -p demo"]),
@@ -58,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "cluster create --registry-create <registry>",
         "it has no registry of its own; import an image in each node that runs it (`-n m02`)",
-        &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"],
+        LOAD,
     ),
     row("cluster create --no-lb", "no cluster has a load balancer", &["flotilla start"]),
     row("cluster list", "", &["flotilla list"]),
@@ -72,7 +77,11 @@ pub(super) const ROWS: &[Row] = &[
     row("cluster delete", "", &["flotilla delete"]),
     row("cluster delete <demo>", "", &["flotilla delete -p demo"]),
     row("cluster delete --all/-a", "", &["flotilla delete --all"]),
-    row("cluster edit", "ports are published by nodes", &["flotilla node update flotilla --port 8080:30080"]),
+    row(
+        "cluster edit <demo>",
+        "ports are published by nodes",
+        &["flotilla node update -p demo demo --port 8080:30080"],
+    ),
     row(
         "node create <batch> --role <agent>",
         "an agent is a worker, a server is a control plane",
@@ -87,15 +96,23 @@ pub(super) const ROWS: &[Row] = &[
     row("kubeconfig merge", "", &["flotilla update-context"]),
     row("kubeconfig merge <demo>", "", &["flotilla update-context -p demo"]),
     row("kubeconfig write <demo>", "", &["flotilla kubectl -p demo -- config view --raw > demo.conf"]),
+    row("image import", EACH_NODE, LOAD),
+    row("image import <my-app:1>", EACH_NODE, LOAD),
+    row("image import <my-app:1> --cluster/-c <demo>", EACH_NODE, LOAD_OF_DEMO),
     row(
-        "image import",
-        "import the image in each node that runs it (`-n m02`)",
-        &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"],
+        "image import <my-app.tar>",
+        EACH_NODE,
+        &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"],
+    ),
+    row(
+        "image import <my-app.tar> --cluster/-c <demo>",
+        EACH_NODE,
+        &["flotilla ssh -p demo -- ctr -n k8s.io images import - < my-app.tar"],
     ),
     row(
         "registry",
         "it has no registry of its own; import an image in each node that runs it (`-n m02`)",
-        &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"],
+        LOAD,
     ),
     row("config init", "it has a cluster file of its own", &["flotilla export > cluster.yaml"]),
 ];

@@ -2,6 +2,13 @@
 
 use super::{Row, row};
 
+const EACH_NODE: &str = "import the image in each node that runs it (`-n m02`)";
+const LOAD: &[&str] = &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"];
+const LOAD_OF_DEMO: &[&str] =
+    &["docker save my-app:1 | flotilla ssh -p demo -- ctr -n k8s.io images import -"];
+const ARCHIVE: &[&str] = &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"];
+const ARCHIVE_OF_DEMO: &[&str] = &["flotilla ssh -p demo -- ctr -n k8s.io images import - < my-app.tar"];
+
 pub(super) const ROWS: &[Row] = &[
     row("create cluster", "", &["flotilla start"]),
     row("create cluster --name/-n <demo>", "", &["flotilla start -p demo"]),
@@ -59,15 +66,16 @@ pub(super) const ROWS: &[Row] = &[
         &["flotilla logs", "flotilla cp m02:/var/log/flotilla ./logs"],
     ),
     row(
-        "load docker-image",
-        "import the image in each node that runs it (`-n m02`)",
-        &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"],
+        "export logs --name/-n <demo>",
+        "the logs are files in each node",
+        &["flotilla logs -p demo", "flotilla cp -p demo m02:/var/log/flotilla ./logs"],
     ),
-    row(
-        "load image-archive",
-        "import the image in each node that runs it (`-n m02`)",
-        &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"],
-    ),
+    row("load docker-image", EACH_NODE, LOAD),
+    row("load docker-image <my-app:1>", EACH_NODE, LOAD),
+    row("load docker-image <my-app:1> --name/-n <demo>", EACH_NODE, LOAD_OF_DEMO),
+    row("load image-archive", EACH_NODE, ARCHIVE),
+    row("load image-archive <my-app.tar>", EACH_NODE, ARCHIVE),
+    row("load image-archive <my-app.tar> --name/-n <demo>", EACH_NODE, ARCHIVE_OF_DEMO),
     row(
         "build node-image",
         "nodes are created from bundles",

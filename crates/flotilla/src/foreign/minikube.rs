@@ -4,10 +4,12 @@ use super::{Row, row};
 
 const LOAD: &[&str] = &["docker save my-app:1 | flotilla ssh -- ctr -n k8s.io images import -"];
 const EACH_NODE: &str = "import the image in each node that runs it (`-n m02`)";
+const NODE_PORTS: &str = "the host reaches NodePorts of every node";
 const NO_ADDONS: &str = "an add-on is a manifest that you apply";
 const NO_SETTINGS: &str = "settings are flags of `start`, or keys of a cluster file";
 const NO_CONFIG: &str =
     "registries cannot be configured yet; import the image in each node that runs it (`-n m02`)";
+const PURGED: &str = "`delete` leaves nothing of a cluster behind; bundles are removed apart";
 
 pub(super) const ROWS: &[Row] = &[
     row("start <demo>", "the name of a cluster is a flag", &["flotilla start -p demo"]),
@@ -47,7 +49,32 @@ pub(super) const ROWS: &[Row] = &[
         &["flotilla start --kubernetes-version v1.36.4"],
     ),
     row("start --no-kubernetes", "every node runs Kubernetes", &["flotilla start"]),
-    row("start -c <docker>", "every node has containerd", &["flotilla start"]),
+    row(
+        "start --download-only",
+        "what a cluster needs is a bundle, which is built before",
+        &["flotilla bundle build"],
+    ),
+    row(
+        "start --image-repository <mirror>",
+        "the images of Kubernetes are in the bundle of the nodes",
+        &["flotilla start"],
+    ),
+    row(
+        "start --cert-expiration <26280h>",
+        "certificates are valid for ten years, and `start` renews them",
+        &["flotilla start"],
+    ),
+    row("start --trace <gcp>", "it sends no traces; `-v` prints what it does", &["flotilla start -v 4"]),
+    row(
+        "status --watch/-w",
+        "`status` shows one moment; kubectl watches nodes",
+        &["flotilla kubectl -- get nodes --watch"],
+    ),
+    row(
+        "version --components",
+        "the programs of a node are in its bundle",
+        &["flotilla bundle list", "flotilla bundle show v1.37.1"],
+    ),
     row(
         "dashboard",
         "your kubeconfig works with any dashboard; this shows what runs",
@@ -57,10 +84,16 @@ pub(super) const ROWS: &[Row] = &[
     row("addons list", "it installs no add-ons; this shows what runs", &["flotilla kubectl -- get all -A"]),
     row("addons enable", NO_ADDONS, &["flotilla kubectl -- apply -f ingress.yaml"]),
     row("addons disable", NO_ADDONS, &["flotilla kubectl -- delete -f ingress.yaml"]),
+    row("service", NODE_PORTS, &["flotilla kubectl -- get service web", "curl http://$(flotilla ip):30080"]),
     row(
-        "service",
-        "the host reaches NodePorts of every node",
+        "service <web>",
+        NODE_PORTS,
         &["flotilla kubectl -- get service web", "curl http://$(flotilla ip):30080"],
+    ),
+    row(
+        "service <web> --namespace/-n <shop>",
+        NODE_PORTS,
+        &["flotilla kubectl -- get service web -n shop", "curl http://$(flotilla ip):30080"],
     ),
     row("service list", "", &["flotilla kubectl -- get services -A"]),
     row(
@@ -73,6 +106,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("image", EACH_NODE, LOAD),
     row("image load", EACH_NODE, LOAD),
+    row("image load <my-app:1>", EACH_NODE, LOAD),
+    row(
+        "image load <my-app.tar>",
+        EACH_NODE,
+        &["flotilla ssh -- ctr -n k8s.io images import - < my-app.tar"],
+    ),
     row(
         "image build",
         "build the image on the host, then import it in each node that runs it (`-n m02`)",
@@ -81,7 +120,9 @@ pub(super) const ROWS: &[Row] = &[
     row("image ls", "", &["flotilla ssh -- crictl images"]),
     row("image list", "", &["flotilla ssh -- crictl images"]),
     row("image rm", "", &["flotilla ssh -- crictl rmi my-app:1"]),
+    row("image rm <my-app:1>", "", &["flotilla ssh -- crictl rmi my-app:1"]),
     row("image pull", "", &["flotilla ssh -- crictl pull my-app:1"]),
+    row("image pull <my-app:1>", "", &["flotilla ssh -- crictl pull my-app:1"]),
     row("image tag", "", &["flotilla ssh -- ctr -n k8s.io images tag docker.io/library/my-app:1 my-app:2"]),
     row(
         "image save",
@@ -89,6 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         &["flotilla ssh -- ctr -n k8s.io images export - docker.io/library/my-app:1 > my-app.tar"],
     ),
     row("image push", "push the image from the host", &["docker push my-app:1"]),
+    row("image push <my-app:1>", "push the image from the host", &["docker push my-app:1"]),
     row("cache", "it keeps no images for later clusters", LOAD),
     row(
         "podman-env",
@@ -113,8 +155,14 @@ pub(super) const ROWS: &[Row] = &[
     row("stop --cancel-scheduled", "it schedules nothing", &[]),
     row(
         "delete --purge",
-        "`delete` leaves nothing of a cluster behind; bundles are removed apart",
-        &["flotilla delete --all", "flotilla bundle remove v1.37.1"],
+        PURGED,
+        &["flotilla delete", "flotilla delete --all", "flotilla bundle remove v1.37.1"],
+    ),
+    row("delete --purge --all", PURGED, &["flotilla delete --all", "flotilla bundle remove v1.37.1"]),
+    row(
+        "delete --purge --profile/-p <demo>",
+        PURGED,
+        &["flotilla delete -p demo", "flotilla bundle remove v1.37.1"],
     ),
     row("ssh-key", "`ssh` uses no keys", &["flotilla ssh"]),
     row("ssh-host", "`ssh` uses no keys", &["flotilla ssh"]),

@@ -21,6 +21,9 @@ pub(super) const SAME: [(&str, &[&str]); 3] = [
             "start --extra-config kubelet.max-pods=50",
             "start --wait all",
             "status",
+            "start --apiserver-port 8441",
+            "start -c containerd",
+            "profile demo",
             "profile list",
             "node add",
             "node add --control-plane",
@@ -37,6 +40,7 @@ pub(super) const SAME: [(&str, &[&str]); 3] = [
             "ssh -n m02",
             "ip",
             "logs -f",
+            "logs --file logs.txt",
             "cp app.conf m02:/etc/app.conf",
             "update-context",
             "version --short",
@@ -78,6 +82,11 @@ const PAGES: [Page; 3] = [
             "Each node can have its own size, labels, taints and kubelet. `--control-planes N` creates any number of \
              control planes, and a [file](../cluster-file.md) describes the whole cluster.",
             "`start` builds a [bundle](../bundles.md) of Kubernetes once instead of downloading images.",
+            "Flags that change nothing here, such as `--alsologtostderr`, are accepted: \
+             [minikube's flags](../reference/minikube-flags.md).",
+            "A link named `minikube` to the program makes `minikube` the default cluster, one named `kubectl` is \
+             kubectl. With `MINIKUBE_HOME` set, [logs and profiles](../reference/audit-log.md) are where tools for \
+             minikube look.",
         ],
         file: None,
     },

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
+use flotilla_spec::ClusterName;
 
 /// One part of what a row has in `typed`.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,6 +75,16 @@ impl Typed {
     /// A flag by any of its names, with its value.
     pub(super) fn flag(&self, names: &str) -> Option<&(String, Option<String>)> {
         self.flags.iter().find(|(typed, _)| names.split('/').any(|name| name == typed))
+    }
+
+    /// The cluster, as flotilla and minikube name it. `-p` of k3d is a port.
+    pub(super) fn cluster(&self) -> Option<ClusterName> {
+        let name = |(flag, value): &(String, Option<String>)| match value {
+            Some(value) if ["-p", "--profile"].contains(&flag.as_str()) => value.parse().ok(),
+            None => flag.strip_prefix("-p")?.parse().ok(),
+            Some(_) => None,
+        };
+        self.flags.iter().find_map(name)
     }
 }
 

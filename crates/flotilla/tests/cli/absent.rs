@@ -88,9 +88,9 @@ fn deleting_what_is_not_there_goes_well_and_leaves_nothing() {
     cluster nowhere does not exist: nothing was deleted
     ----- stderr -----
     3 steps, about 1 s
-    [1/3] removing nowhere from your kubeconfig: nothing to do
-    [2/3] removing the machines and the network of nowhere: nothing to do
-    [3/3] removing the state of nowhere: nothing to do
+    [1/3] removing cluster nowhere from your kubeconfig: nothing to do
+    [2/3] removing the machines and the network of cluster nowhere: nothing to do
+    [3/3] removing the state of cluster nowhere: nothing to do
     ");
     assert_eq!(home.run(["delete", "-p", "nowhere", "-o", "json"]).success().events().len(), 8);
     assert_snapshot!(home.run(["delete", "--all"]), @"

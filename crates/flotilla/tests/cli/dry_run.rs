@@ -25,7 +25,7 @@ fn it_tells_the_plan_and_makes_nothing() {
       booting node flotilla
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
-      adding flotilla to your kubeconfig
+      adding cluster flotilla to your kubeconfig
       waiting for the API server, the nodes, the default service account, controllers and scheduler, kube-proxy, DNS
     ");
     assert!(home.files().is_empty(), "{:?}", home.files());
@@ -52,7 +52,7 @@ fn the_cluster_is_named_before_or_after_the_command() {
       booting node demo
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
-      adding demo to your kubeconfig
+      adding cluster demo to your kubeconfig
       waiting for the API server, the nodes, the default service account, controllers and scheduler, kube-proxy, DNS
     ");
     for (form, other) in forms.iter().zip(&plans) {
@@ -85,7 +85,7 @@ fn it_follows_what_was_asked_for() {
       booting node flotilla
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
-      adding flotilla to your kubeconfig
+      adding cluster flotilla to your kubeconfig
     ");
 }
 

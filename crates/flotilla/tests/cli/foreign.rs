@@ -40,14 +40,36 @@ fn a_command_of_another_tool_is_answered_with_ours() {
     assert!(home.files().is_empty());
 }
 
+/// A command without the name would be about another cluster.
+#[test]
+fn an_answer_is_about_the_cluster_that_was_typed() {
+    let home = home();
+    assert_snapshot!(home.run(["-p", "demo", "down"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: flotilla has no `down`
+    hint: type `flotilla stop -p demo`
+    hint: type `flotilla delete -p demo`
+    ");
+    assert_snapshot!(home.run(["delete", "-p", "demo", "--purge"]), @"
+    status: 14
+    ----- stdout -----
+    ----- stderr -----
+    error[MK_USAGE]: flotilla has no `delete --purge`: `delete` leaves nothing of a cluster behind; bundles are removed apart
+    hint: type `flotilla delete -p demo`
+    hint: type `flotilla bundle remove v1.37.1`
+    ");
+}
+
 #[test]
 fn scripts_that_ask_for_json_get_the_answer_as_an_event() {
-    let ran = home().run(["stop", "--schedule", "5m", "-o", "json"]);
+    let ran = home().run(["stop", "-p", "demo", "--schedule", "5m", "-o", "json"]);
     assert_eq!((ran.status, ran.stderr.as_str()), (14, ""), "{ran}");
     let data = &ran.events()[0]["data"];
     assert_eq!(data["name"], "MK_USAGE");
     assert_eq!(data["message"], "flotilla has no `stop --schedule`: it runs nothing in the background");
-    assert_eq!(data["advice"], "type `sleep 5m && flotilla stop`");
+    assert_eq!(data["advice"], "type `sleep 5m && flotilla stop -p demo`");
 }
 
 #[test]
@@ -76,6 +98,9 @@ fn words_that_only_resemble_ours_are_not_suggested() {
 
     For more information, try '--help'.
     ");
+    let ran = home.run(["node", "delete", "m02", "--now"]);
+    assert!(!ran.stderr.contains("tip"), "{ran}");
+    assert!(home.run(["--nodes", "3", "start"]).stderr.contains("'start --nodes' exists"));
     assert!(home.run(["satrt"]).stderr.contains("'start'"));
     assert!(home.run(["start", "--ndoes", "3"]).stderr.contains("'--nodes'"));
 }

@@ -207,7 +207,7 @@ fn a_kubeconfig_that_cannot_be_used_stops_nothing() {
             expected,
             "{what} {stopped}"
         );
-        let reported = deleted.stderr.contains("warning: cannot remove demo from your kubeconfig: ");
+        let reported = deleted.stderr.contains("warning: cannot remove cluster demo from your kubeconfig: ");
         assert_eq!(reported, expected, "{what} {deleted}");
         assert_eq!(fs::read_to_string(&bad).unwrap(), "kind: Config\n\tusers: []\n");
     }

@@ -116,8 +116,6 @@ fn what_cannot_be_is_refused() {
     ----- stderr -----
     error: unexpected argument '--kubernetes-version' found
 
-      tip: to pass '--kubernetes-version' as a value, use '-- --kubernetes-version'
-
     Usage: flotilla node update <NAME>
 
     For more information, try '--help'.

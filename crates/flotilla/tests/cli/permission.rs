@@ -174,6 +174,8 @@ fn clusters_are_listed_where_the_state_can_be_read() {
     fs::set_permissions(nobody.home.state(), Permissions::from_mode(0o700)).unwrap();
     let ran = nobody.run(&["list"]);
     assert!(ran.status == 37 && ran.stderr.contains("`sudo --preserve-env="), "{ran}");
+    let ran = nobody.run(&["profile", "demo"]);
+    assert!(ran.status == 37 && ran.stderr.contains("`sudo --preserve-env="), "{ran}");
     for directory in [nobody.home.state(), clusters] {
         chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }

@@ -300,6 +300,11 @@ fn a_driver_that_is_not_there() {
     for driver in ["docker", "podman", "qemu2", "kvm2", "ssh"] {
         assert_eq!(refused(&["--vm-driver", driver]).status, 56, "{driver}");
     }
+    assert_eq!(
+        refused(&["--driver=docker", "--cni=calico", "--memory=1"]).status,
+        56,
+        "whatever else is wrong"
+    );
     let ran = refused(&["--driver=fail", "--output=json"]);
     let last = ran.events().pop().unwrap();
     assert_eq!((ran.status, &last["type"]), (56, &"io.k8s.sigs.minikube.error".into()), "{ran}");

@@ -233,7 +233,7 @@ fn a_dry_run_leaves_it_stopped() {
       booting node demo
       starting etcd and the API server
       setting up the cluster: DNS, proxy, controllers, scheduler
-      adding demo to your kubeconfig
+      adding cluster demo to your kubeconfig
     ----- stderr -----
     ");
     assert_eq!(home.files(), before);

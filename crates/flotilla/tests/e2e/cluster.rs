@@ -94,6 +94,7 @@ pub(crate) fn a_cluster_is_as_its_flags_say() {
         ("secrets are the owner's alone", security::secrets_are_the_owners_alone),
         ("the kubelet has its extra setting", settings::the_kubelet_has_its_extra_setting),
         ("components have the feature gate", settings::components_have_the_feature_gate),
+        ("the API server is at its port", settings::the_api_server_is_at_its_port),
         ("the certificate has the names", settings::the_certificate_has_the_names),
         ("the proxy's mode can be changed", settings::the_proxys_mode_can_be_changed),
         ("services and names are as asked", settings::services_and_names_are_as_asked),

@@ -100,6 +100,10 @@ fn the_selected_profile_is_the_cluster_of_commands_without_a_name() {
         hint.contains("`flotilla node add -p flotilla`"),
         "a command without a name is about demo: {hint}"
     );
+    let stopped = world.run("stop -p flotilla").stdout;
+    assert!(stopped.contains("`flotilla start -p flotilla`"), "{stopped}");
+    let started = world.run("start -p flotilla").stdout;
+    assert!(started.contains("flotilla delete -p flotilla"), "{started}");
     let unknown = world.run("profile lis");
     assert_eq!(unknown.status, 0, "{unknown}");
     assert!(unknown.stderr.contains("warning: cluster lis does not exist"), "{unknown}");
@@ -131,6 +135,8 @@ fn tools_find_a_file_of_each_profile() {
     );
     world.run("node add -p demo");
     assert_eq!(config(&world)["Nodes"].as_array().unwrap().len(), 2);
+    world.run("node add -p demo --skip-audit");
+    assert_eq!(config(&world)["Nodes"].as_array().unwrap().len(), 3, "only the audit log is skipped");
     world.run("delete -p demo");
     assert_eq!((world.read(FILE), world.names("tools/.minikube/profiles").len()), (None, 0));
 }
@@ -164,4 +170,6 @@ fn called_minikube_its_cluster_is_minikube() {
     assert_eq!(world.run_as("minikube", "start").status, 0);
     assert!(world.run("get clusters").stdout.contains("minikube"));
     assert_eq!(world.run_as("/usr/bin/minikube-linux-amd64", "profile").stdout, "minikube\n");
+    let answer = world.run_as("minikube", "stop --schedule 5m").stderr;
+    assert!(answer.contains("type `sleep 5m && flotilla stop -p minikube`"), "{answer}");
 }

@@ -56,7 +56,7 @@ fn making(args: &NodeMakingArgs, problems: &mut Vec<SpecError>) -> Making {
         feature_gates: parsed(problems, args.feature_gates.as_deref(), str::parse).unwrap_or_default(),
         isolation: parsed(problems, args.isolation.as_deref(), str::parse),
     };
-    problems.extend(runtime_problem(&args.runtime));
+    problems.extend(runtime_problem(args.container_runtime.as_deref()));
     making
 }
 

@@ -19,7 +19,7 @@ use flotilla_spec::{
     Role,
 };
 
-use crate::args::{ControlPlaneArgs, RuntimeArgs, StartArgs};
+use crate::args::{ControlPlaneArgs, StartArgs};
 
 use super::wait;
 
@@ -46,6 +46,11 @@ impl Parsed {
         newest: &KubernetesVersion,
     ) -> Result<Self, OpError> {
         let mut problems = Vec::new();
+        // The first problem gives the exit status, and scripts look for that of the driver.
+        let driver = Some(args.driver.as_str()).filter(|driver| !driver.is_empty());
+        let driver: Option<DriverName> = parsed(&mut problems, driver, str::parse);
+        // Nodes that name no driver have this one.
+        let driver = driver.filter(|driver| *driver != DriverName::default());
         let cpus = parsed(&mut problems, args.cpus.as_deref(), str::parse::<Cpus>);
         let memory = parsed(&mut problems, args.memory.as_deref(), str::parse::<Memory>);
         let disk = parsed(&mut problems, args.disk_size.as_deref(), parse_disk);
@@ -91,12 +96,8 @@ impl Parsed {
             problems.push(unknown);
             BTreeSet::new()
         });
-        let driver = Some(args.driver.as_str()).filter(|driver| !driver.is_empty());
-        let driver: Option<DriverName> = parsed(&mut problems, driver, str::parse);
-        // Nodes that name no driver have this one.
-        let driver = driver.filter(|driver| *driver != DriverName::default());
         let isolation: Option<Isolation> = parsed(&mut problems, args.isolation.as_deref(), str::parse);
-        problems.extend(runtime_problem(&args.runtime));
+        problems.extend(runtime_problem(args.container_runtime.as_deref()));
         let (Some(kubernetes_version), true) = (kubernetes_version, problems.is_empty()) else {
             return Err(EngineError::Spec(problems).into());
         };
@@ -169,8 +170,8 @@ fn from_here(path: &Path) -> PathBuf {
 }
 
 /// Why nodes cannot have that container runtime; none if they have it.
-pub(crate) fn runtime_problem(args: &RuntimeArgs) -> Option<SpecError> {
-    let given = args.container_runtime.as_deref().filter(|given| !["", "containerd"].contains(given))?;
+pub(crate) fn runtime_problem(given: Option<&str>) -> Option<SpecError> {
+    let given = given.filter(|given| !["", "containerd"].contains(given))?;
     Some(SpecError::ContainerRuntime { given: given.to_owned() })
 }
 

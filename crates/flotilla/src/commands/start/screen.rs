@@ -1,9 +1,8 @@
 //! What a user reads of a start.
 
 use flotilla_core::Changed;
-use flotilla_core::explain::profile_flag;
 use flotilla_ops::start::{Started, Steps};
-use flotilla_spec::{ClusterName, NodeName};
+use flotilla_spec::NodeName;
 use serde_json::json;
 
 use crate::screen::Screen;
@@ -26,28 +25,28 @@ pub(super) fn tell(screen: &Screen, started: &Started) {
     {
         fields.remove("sizesPending");
     }
-    screen.result(&value, || text(started));
+    screen.result(&value, || text(started, &screen.profile_flag(&started.cluster)));
 }
 
-fn text(started: &Started) -> String {
+fn text(started: &Started, flag: &str) -> String {
     let Started { cluster: name, changed, kubernetes_version: version, server, ip, sizes_pending: pending } =
         started;
     let runs = format!("cluster {name} runs already (Kubernetes {version}, {ip})");
     let up = format!("cluster {name} is up: Kubernetes {version} at {server}");
-    match (changed, pending_sizes(name, pending)) {
+    match (changed, pending_sizes(flag, pending)) {
         // The second line is minikube's: scripts look for it.
         (Changed::No, None) => {
             format!("{runs}: nothing to do\nThe running cluster does not require reconfiguration")
         }
         (Changed::No, Some(pending)) => format!("{runs}\n{pending}"),
-        (Changed::Yes, None) => format!("{up}\n\n{}", next_commands(name)),
-        (Changed::Yes, Some(pending)) => format!("{up}\n{pending}\n\n{}", next_commands(name)),
+        (Changed::Yes, None) => format!("{up}\n\n{}", next_commands(flag)),
+        (Changed::Yes, Some(pending)) => format!("{up}\n{pending}\n\n{}", next_commands(flag)),
     }
 }
 
-fn pending_sizes(name: &ClusterName, nodes: &[NodeName]) -> Option<String> {
+fn pending_sizes(flag: &str, nodes: &[NodeName]) -> Option<String> {
     let names: Vec<&str> = nodes.iter().map(AsRef::as_ref).collect();
-    let (names, flag) = (names.join(", "), profile_flag(name));
+    let names = names.join(", ");
     (!nodes.is_empty()).then(|| {
         format!(
             "the new size of {names} is saved and takes effect when it boots: `flotilla stop{flag}`, then \
@@ -57,8 +56,7 @@ fn pending_sizes(name: &ClusterName, nodes: &[NodeName]) -> Option<String> {
 }
 
 /// What a user may want to type next.
-fn next_commands(name: &ClusterName) -> String {
-    let flag = profile_flag(name);
+fn next_commands(flag: &str) -> String {
     let commands = [
         ("kubectl get nodes".to_owned(), "your kubectl uses it"),
         (format!("flotilla kubectl{flag} -- get pods -A"), "the cluster's own kubectl"),
@@ -84,11 +82,11 @@ mod tests {
             ip: "10.213.0.2".to_owned(),
             sizes_pending: Vec::new(),
         };
-        insta::assert_snapshot!(text(&started), @"
+        insta::assert_snapshot!(text(&started, ""), @"
         cluster demo runs already (Kubernetes v1.37.1, 10.213.0.2): nothing to do
         The running cluster does not require reconfiguration
         ");
         started.changed = Changed::Yes;
-        assert!(!text(&started).contains("require"));
+        assert!(!text(&started, "").contains("require"));
     }
 }

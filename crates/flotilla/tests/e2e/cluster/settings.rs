@@ -21,6 +21,8 @@ pub(super) const FLAGS: &[&str] = &[
     "api.flotilla.test",
     "--apiserver-ips",
     "192.0.2.7",
+    "--apiserver-port",
+    "8441",
     "--dns-domain",
     "ships.test",
     "--service-cluster-ip-range",
@@ -63,11 +65,18 @@ pub(super) fn components_have_the_feature_gate(cluster: &Cluster) {
     assert!(kubelet.contains("AllAlpha: false"), "{kubelet}");
 }
 
+pub(super) fn the_api_server_is_at_its_port(cluster: &Cluster) {
+    let server = cluster.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+    assert!(server.ends_with(":8441"), "{server}");
+    let kubeconfig = fs::read_to_string(cluster.kubeconfig()).unwrap();
+    assert!(kubeconfig.contains(&server), "{server}: {kubeconfig}");
+}
+
 /// As a client sees it that trusts the cluster's own authority and no other.
 pub(super) fn the_certificate_has_the_names(cluster: &Cluster) {
     let live = |name: &str| {
         cluster.try_ssh(&format!(
-            "curl -sS --cacert /etc/kubernetes/pki/ca.crt --connect-to {name}:6443:127.0.0.1:6443 https://{name}:6443/livez"
+            "curl -sS --cacert /etc/kubernetes/pki/ca.crt --connect-to {name}:8441:127.0.0.1:8441 https://{name}:8441/livez"
         ))
     };
     let names = [

@@ -2,7 +2,6 @@
 
 use super::{assert_ready, counted, listed, said, text};
 use crate::lab::{self, Cluster};
-use crate::nodes::fleet;
 
 const RUNNING: [&str; 2] = ["host: Running", "kubelet: Running"];
 const STOPPED: [&str; 2] = ["host: Stopped", "kubelet: Stopped"];
@@ -20,23 +19,6 @@ pub(super) fn two_nodes_start_quietly(cluster: &Cluster) {
     assert!(started.status.success(), "{}", said(&started));
     assert_eq!(text(&started.stderr), "");
     assert_eq!(counted(cluster, RUNNING), (Some(0), [2, 2]));
-}
-
-pub(super) fn pods_are_on_both_nodes(cluster: &Cluster) {
-    fleet::run_on(cluster);
-    let probes = fleet::probes(cluster);
-    assert_eq!(probes.len(), 2);
-    assert_ne!(probes[0].ip, probes[1].ip);
-    for probe in probes {
-        probe.run(cluster, "nslookup -type=a kubernetes.default.svc.cluster.local").unwrap();
-        // nslookup does not look for short names in the pod's domains; nobody answers for a service's address.
-        let short = "ping -c 1 -W 1 kubernetes.default | grep '^PING kubernetes.default (10[.]'";
-        probe.run(cluster, short).unwrap();
-        let host =
-            "nslookup -type=a host.minikube.internal | awk '/^Address/ { last = $NF } END { print last }'";
-        let address = probe.run(cluster, host).unwrap();
-        probe.run(cluster, &format!("ping -c 1 {address}")).unwrap();
-    }
 }
 
 pub(super) fn a_node_is_added(cluster: &Cluster) {
