@@ -575,8 +575,11 @@ fn what_was_peeked_at_is_read_again_only_if_another_command_changed_it() {
     assert_eq!(locked.refresh(None).unwrap(), Some(changed));
     locked.remove().unwrap();
     assert_eq!(locked.refresh(Some(nobody_else.clone())).unwrap(), None);
+    drop(locked);
+    let locked = kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap();
     let error = locked.refresh_existing(nobody_else).unwrap_err();
-    assert!(matches!(error, EngineError::NoCluster { .. }), "{error:?}");
+    assert!(matches!(error, EngineError::DeletedMeanwhile { .. }), "{error:?}");
+    assert_eq!(kept.store.names().unwrap(), [], "the lock is not left behind");
 }
 
 #[test]

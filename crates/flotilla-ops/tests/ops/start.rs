@@ -8,7 +8,7 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_ops::file::FileText;
 use flotilla_ops::start::{self, GivenNetwork, Request, Sizes, Started, Typed, Wanted};
-use flotilla_ops::{Context, OpError, apply};
+use flotilla_ops::{Context, OpError, apply, delete};
 use flotilla_spec::{ClusterSpec, Cpus, Isolation};
 
 use flotilla_testkit::fake::When;
@@ -128,6 +128,22 @@ async fn what_cannot_change_is_refused_and_sizes_wait_for_the_next_boot() {
     sized.sizes.cpus = Some(Cpus::Max);
     let started = start(&cx, &of(sized)).await.unwrap();
     assert_eq!((started.changed, started.sizes_pending.len()), (Changed::No, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_waited_for_a_delete_makes_no_other_cluster() {
+    let world = World::empty();
+    let (cx, request) = (world.context(), of(typed(1)));
+    start(&cx, &request).await.unwrap();
+    let prepared = start::prepare(&cx, &request).await.unwrap();
+    delete::run(&cx, &delete::Request { cluster: demo(), busy: WhenBusy::Wait }).await.unwrap();
+    let error = prepared.run().await.unwrap_err();
+    assert_eq!(
+        (error.code().name, error.to_string().as_str()),
+        ("GUEST_NO_CLUSTER", "cluster demo was deleted meanwhile")
+    );
+    assert_eq!(world.store.names().unwrap(), [], "the lock would look like an unfinished cluster");
+    assert_eq!(start(&cx, &request).await.unwrap().changed, Changed::Yes);
 }
 
 #[tokio::test(start_paused = true)]
