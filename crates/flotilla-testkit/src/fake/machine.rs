@@ -39,6 +39,8 @@ struct Inside {
     unreadable: Mutex<BTreeSet<String>>,
     /// Its host cannot reach its disk while it is off.
     has_hidden_disk: AtomicBool,
+    /// No program in it ends within its limit.
+    hangs: AtomicBool,
     /// The first whose key is in a command's words is taken from the script and is the answer.
     script: Mutex<Vec<(&'static str, Answer)>>,
     /// How it is configured; none before its first boot.
@@ -63,6 +65,7 @@ impl FakeMachine {
             record: Mutex::new(Some(MachineRecord::default())),
             unreadable: Mutex::default(),
             has_hidden_disk: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
             script: Mutex::new(script.to_vec()),
             config: Mutex::default(),
             statuses: Mutex::default(),
@@ -127,6 +130,11 @@ impl FakeMachine {
     /// Lets its host not reach its disk while it is off.
     pub fn hide_disk(&self) {
         self.inside.has_hidden_disk.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets no program in it end within its limit.
+    pub fn hang(&self) {
+        self.inside.hangs.store(true, Ordering::Relaxed);
     }
 
     /// Loses a file, whether the machine is on or off.
@@ -276,6 +284,10 @@ impl Guest for FakeMachine {
         self.require_power()?;
         let argv = cmd.argv.join(" ");
         let call = self.inside.calls.begin(argv.clone()).await?;
+        if self.inside.hangs.load(Ordering::Relaxed) {
+            let (node, limit) = (self.name.to_string(), cmd.limit.unwrap_or(Cmd::DEFAULT_LIMIT));
+            return Err(GuestError::TimedOut { node, what: argv, limit });
+        }
         if let ["rm", "-f" | "-rf", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..]
         {
             self.files().retain(|path, _| !paths.contains(&path.as_str()));
