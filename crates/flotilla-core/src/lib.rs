@@ -44,7 +44,7 @@ pub use cancel::Cancel;
 pub use capabilities::{Capabilities, Capability, PortKind, requirements};
 pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
-pub use cluster::{Allocation, Allocations, Cluster, IdRange, Node};
+pub use cluster::{Allocation, Allocations, Cluster, IdRange, Node, Relabelling};
 pub use driver::{Driver, DriverError, LogFile, Machine, MachineState, Power};
 pub use etcd::{Content, Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};

@@ -11,7 +11,7 @@ use flotilla_ops::start::{self, GivenNetwork, Request, Sizes, Started, Typed, Wa
 use flotilla_ops::{Context, OpError, apply, delete};
 use flotilla_spec::{ClusterSpec, Cpus, Isolation};
 
-use flotilla_testkit::fake::When;
+use flotilla_testkit::fake::{When, until_killed_async};
 
 use crate::world::{World, demo, killed_anywhere, refused};
 
@@ -284,6 +284,37 @@ async fn killed_at_any_call_apply_goes_on() {
             world
         };
         killed_anywhere(made, async |cx| apply(cx, after).await).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_a_killed_apply_are_taken_away_by_a_file_without_them() {
+    const LABELLED: &str = "nodes: [{role: control-plane, labels: {a: b}, taints: ['gpu:NoExecute']}]\n";
+    let node = "demo".parse().unwrap();
+    for (before, killed) in [(SMALLER, LABELLED), (LABELLED, SMALLER)] {
+        for when in [When::Before, When::After] {
+            for started in [false, true] {
+                let world = World::empty();
+                apply(&world.context(), SMALLER).await.unwrap();
+                apply(&world.context(), before).await.unwrap();
+                world.forget();
+                let registered = world.host.bootstrapper.registered(&node);
+                apply(&world.context(), killed).await.unwrap();
+                let calls = world.host.calls.take();
+                let nth = 1 + calls.iter().position(|call| call.starts_with("update-labels")).unwrap();
+                apply(&world.context(), before).await.unwrap();
+                world.forget();
+                world.host.calls.kill_nth(nth, when);
+                let cx = world.context();
+                assert!(until_killed_async(Box::pin(apply(&cx, killed))).await.is_none());
+                if started {
+                    start(&cx, &request(Wanted::File(file(before)))).await.unwrap();
+                } else {
+                    apply(&cx, before).await.unwrap();
+                }
+                assert_eq!(world.host.bootstrapper.registered(&node), registered, "{killed} killed {when:?}");
+            }
+        }
     }
 }
 
