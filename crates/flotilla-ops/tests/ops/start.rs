@@ -67,7 +67,7 @@ fn applying(body: &str) -> apply::Request {
 async fn apply(cx: &Context<'_>, body: &str) -> Result<Changed, OpError> {
     match apply::prepare(cx, &applying(body)).await? {
         apply::Prepared::Change(prepared) => prepared.run().await,
-        apply::Prepared::New(_) => Ok(start(cx, &request(Wanted::File(file(body)))).await?.changed),
+        apply::Prepared::New(new) => Ok(new.start().await?.run().await?.changed),
     }
 }
 
