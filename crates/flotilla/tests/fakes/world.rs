@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use flotilla::{Console, Settings, Wiring};
+use flotilla::{Console, Replacement, Settings, Wiring};
 use flotilla_core::{Driver, MachineId};
 use flotilla_engine::store::ClusterStore;
 use flotilla_spec::HostSize;
@@ -191,6 +194,7 @@ impl World {
     }
 
     fn wire(&self, settings: &Settings) -> Wiring {
+        let calls = self.host.calls.clone();
         Wiring {
             hosts: self.host.hosts.clone(),
             bootstrapper: self.host.bootstrapper.clone(),
@@ -201,6 +205,13 @@ impl World {
             host: HostSize { cpus: 8, memory: 32 << 30 },
             is_root: self.is_root,
             cancels_on_signals: false,
+            replace_us: Arc::new(move |Replacement { program, args, env }| {
+                let shown = |(name, value): &(&str, PathBuf)| format!("{name}={}", value.display());
+                let words = env.iter().map(shown).chain([program.display().to_string()]);
+                let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+                let line = words.chain(args).collect::<Vec<_>>().join(" ");
+                calls.note(line).map_err(io::Error::other)
+            }),
         }
     }
 }
