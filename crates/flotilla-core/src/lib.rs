@@ -11,6 +11,7 @@
 
 mod authorities;
 pub mod bootstrap;
+mod bundle_admin;
 pub mod bundles;
 pub mod cancel;
 pub mod capabilities;
@@ -35,6 +36,11 @@ pub use authorities::Authorities;
 pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, NodeHealth,
     Unresponsive,
+};
+pub use bundle_admin::{
+    BuildRequest, BuiltBundle, BundleAdmin, BundleComponent, BundleDetails, BundleList, BundleRemoval,
+    BundleSizes, BundleSummary, ComponentOrigin, SourceChoice, UnreadableBundle, VerifiedBundle,
+    short_digest,
 };
 pub use bundles::{
     BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect, SNAPSHOTS,

@@ -24,6 +24,8 @@ pub struct FakeMachine {
     name: NodeName,
     driver: DriverName,
     pub(super) state: MachineState,
+    /// What it was made from.
+    pub(super) bundles: Vec<String>,
     programs: Programs,
     inside: Arc<Inside>,
     /// Where its host notes what its own program is asked.
@@ -73,7 +75,7 @@ impl FakeMachine {
         };
         let state = MachineState { power: Power::On, intact: true };
         let (driver, programs, host) = (DriverName::default(), Programs::default(), Calls::default());
-        Self { name, driver, state, programs, inside: Arc::new(inside), host }
+        Self { name, driver, state, bundles: Vec::new(), programs, inside: Arc::new(inside), host }
     }
 
     pub(super) fn made_by(self, driver: &DriverName, programs: &Programs, host: &Calls) -> Self {
@@ -252,6 +254,11 @@ impl Machine for FakeMachine {
         let call = self.inside.calls.begin(format!("record {:?}", record.membership)).await?;
         *self.recorded() = Some(record.clone());
         Ok(call.end()?)
+    }
+
+    async fn bundles(&self) -> Result<Vec<String>, DriverError> {
+        self.require_known()?;
+        Ok(self.bundles.clone())
     }
 
     fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {

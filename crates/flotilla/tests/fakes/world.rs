@@ -164,9 +164,10 @@ impl World {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Everything a person can find out about all clusters, and what etcd knows of itself.
+    /// Everything a person can find out about all clusters and bundles, and what etcd knows of itself.
     pub(super) fn found(&self) -> String {
-        let mut found = vec![self.run("list -o json").to_string()];
+        let mut found =
+            ["list -o json", "bundle list -o json"].map(|line| self.run(line).to_string()).to_vec();
         for name in ClusterStore::new(&self.settings().home).names().unwrap() {
             let of = |command: &str| self.run(&format!("{command} -p {name}")).to_string();
             found.extend(["export", "status -o json", "node list -o json"].map(of));
@@ -194,6 +195,7 @@ impl World {
     }
 
     fn wire(&self, settings: &Settings) -> Wiring {
+        self.host.bundles.set_root(self.is_root);
         let calls = self.host.calls.clone();
         Wiring {
             hosts: self.host.hosts.clone(),
