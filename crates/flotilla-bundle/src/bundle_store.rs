@@ -62,6 +62,31 @@ pub struct Listing {
     pub unreadable: Vec<(String, BundleError)>,
 }
 
+/// A bundle that is to be removed.
+#[derive(Debug)]
+pub struct Removal<'a> {
+    bundle_store: &'a BundleStore,
+    digest: String,
+    /// None: somebody holds it.
+    alone: Option<Hold>,
+    _lock: FileLock,
+}
+
+impl Removal<'_> {
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.alone.is_none()
+    }
+
+    /// Removes the bundle, whoever uses it.
+    pub fn finish(self) -> Result<()> {
+        self.bundle_store.discard(&self.bundle_store.bundles().join(&self.digest))
+    }
+}
+
 /// Names of directories that are not bundles: in the making, or on their way out.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 /// Fewer digits stand for no bundle.
@@ -138,23 +163,15 @@ impl BundleStore {
         Err(BundleError::Damaged { bundle: bundle.manifest.short_digest().to_owned(), findings })
     }
 
-    /// Removes a bundle that no cluster uses; one whose manifest cannot be read, too. Gives its digest.
-    pub fn remove(&self, which: &str, reporter: &dyn Reporter) -> Result<String> {
+    /// Prepares to remove a bundle; one whose manifest cannot be read, too. While the removal lives, nobody else changes the
+    /// bundle store.
+    pub fn begin_removal(&self, which: &str, reporter: &dyn Reporter) -> Result<Removal<'_>> {
         // A wrong name is reported before anything is made or waited for.
         let digest = self.name_of(which)?;
         self.check_writable()?;
-        let _lock = self.acquire("remove a bundle", reporter)?;
-        let path = self.bundles().join(&digest);
-        let mut users = self.users(&digest)?;
-        let alone = hold::alone(&path)?;
-        if alone.is_none() {
-            users.push("a command that creates nodes".to_owned());
-        }
-        if !users.is_empty() {
-            return Err(BundleError::InUse { bundle: digest, users });
-        }
-        self.discard(&path)?;
-        Ok(digest)
+        let lock = self.acquire("remove a bundle", reporter)?;
+        let alone = hold::alone(&self.bundles().join(&digest))?;
+        Ok(Removal { bundle_store: self, digest, alone, _lock: lock })
     }
 
     /// Removes a bundle's directory. Renamed first: half a bundle must never look like one.
@@ -178,26 +195,6 @@ impl BundleStore {
             1 => Ok(names.swap_remove(0)),
             _ => Err(BundleError::Ambiguous { which: which.to_owned(), digests: names }),
         }
-    }
-
-    /// The nodes that need a bundle: for their root (`clusters/NAME/nodes/NODE/bundle` has its digest), or for their images
-    /// (`image-store`).
-    fn users(&self, digest: &str) -> Result<Vec<String>> {
-        let mut users = Vec::new();
-        for cluster in directories(&self.home.join("clusters"))? {
-            let mut nodes = directories(&cluster.join("nodes"))?;
-            // What a killed removal has left of a node needs nothing any more.
-            nodes.retain(|node| !file_name(node).starts_with('.'));
-            for node in nodes {
-                let needs = |file: &str| {
-                    fs::read_to_string(node.join(file)).is_ok_and(|needed| needed.trim() == digest)
-                };
-                if needs("bundle") || needs("image-store") {
-                    users.push(format!("node {} of cluster {}", file_name(&node), file_name(&cluster)));
-                }
-            }
-        }
-        Ok(users)
     }
 
     /// Told before any work: a bundle's files belong to root.

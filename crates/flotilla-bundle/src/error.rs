@@ -66,8 +66,6 @@ pub enum BundleError {
     },
     #[error("{bundle} is damaged: {} of its files differ", .findings.len())]
     Damaged { bundle: String, findings: Vec<String> },
-    #[error("{bundle} is used by {}", .users.join(", "))]
-    InUse { bundle: String, users: Vec<String> },
     #[error("cannot import {path}: {reason}")]
     Archive { path: PathBuf, reason: String },
     #[error("{path} is not a Kubernetes checkout: {reason}")]
@@ -138,7 +136,6 @@ impl Explain for BundleError {
             Self::Ambiguous { .. } => ("BUNDLE_AMBIGUOUS", 14),
             Self::Checkout { .. } => ("BUNDLE_BAD_CHECKOUT", 14),
             Self::NotFound { .. } => ("BUNDLE_NOT_FOUND", 15),
-            Self::InUse { .. } => ("BUNDLE_IN_USE", 11),
             Self::Archive { .. } => ("BUNDLE_BAD_ARCHIVE", 18),
             Self::Damaged { .. } | Self::Manifest { .. } => ("BUNDLE_DAMAGED", 18),
             Self::DiskSpace { .. } => ("RSRC_DISK_FULL", 26),
@@ -194,7 +191,6 @@ impl Explain for BundleError {
             Self::Damaged { bundle, .. } => {
                 vec![format!("remove and rebuild it: flotilla bundle remove {bundle}, flotilla bundle build")]
             }
-            Self::InUse { .. } => vec!["delete those clusters first: flotilla delete -p NAME".into()],
             Self::Interrupted => vec!["run the command again".into()],
             error if error.is_interruption() => {
                 vec!["run the command again to resume".into()]

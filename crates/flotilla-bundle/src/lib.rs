@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`BundleStore`] is the way in: it finds, makes, checks, exports, imports and removes bundles. This crate knows no
-//! driver and no cluster; a file in a node's directory says that a bundle is in use.
+//! driver and no cluster: who uses a bundle is asked by whoever removes one.
 
 mod archive;
 pub mod build;
@@ -33,8 +33,8 @@ mod store;
 mod tree;
 mod unpack;
 
-pub use bundle_store::{Bundle, BundleStore, Hold, Listing};
+pub use bundle_store::{Bundle, BundleStore, Hold, Listing, Removal};
 pub use error::BundleError;
 pub use image::architecture;
-pub use make::{Made, Request, SourceChoice};
+pub use make::Made;
 pub use manifest::Manifest;

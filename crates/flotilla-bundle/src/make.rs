@@ -5,11 +5,10 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
-use flotilla_core::{Forecast, Origin, Prospect};
+use flotilla_core::{BuildRequest, Forecast, Origin, Prospect, SourceChoice};
 use flotilla_linux::disk;
 
 use crate::build::{BuildSource, Checkout};
@@ -21,28 +20,6 @@ use crate::manifest::{self, Manifest, Sizes};
 use crate::part::{PartCache, Parts};
 use crate::source::{Component, Kind, Source};
 use crate::{hash, rootfs, store};
-
-/// What is asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Request {
-    /// A Kubernetes version of the lock file; the default one if none is named.
-    pub kubernetes: Option<String>,
-    pub source: SourceChoice,
-    /// Build Kubernetes from this checkout instead of the pinned module.
-    pub kubernetes_source: Option<PathBuf>,
-    /// Keep what the compilers have cached, for another build that follows.
-    pub keep_cache: bool,
-}
-
-/// Where a bundle may come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SourceChoice {
-    /// A bundle that exists, else the first source that can be used.
-    #[default]
-    Auto,
-    /// Built from the pinned source of this very lock file, with the host's package clients.
-    Build,
-}
 
 /// A bundle, and whether it had been there before.
 #[derive(Debug)]
@@ -65,7 +42,7 @@ const SPACE_FOR_COMPONENT: u64 = 400_000_000;
 
 impl BundleStore {
     /// Reports a request that no bundle could be made for, before anything is looked at.
-    pub fn check(&self, request: &Request) -> Result<()> {
+    pub fn check(&self, request: &BuildRequest) -> Result<()> {
         match self.components(request) {
             Err(error) if self.foreign(request).is_none() => Err(error),
             _ => Ok(()),
@@ -73,7 +50,7 @@ impl BundleStore {
     }
 
     /// What [`Self::ensure`] will do, or what the host lacks for it. Changes nothing.
-    pub fn prospect(&self, request: &Request) -> Result<Prospect> {
+    pub fn prospect(&self, request: &BuildRequest) -> Result<Prospect> {
         if self.foreign(request).is_some() {
             return Ok(Prospect::Found);
         }
@@ -84,7 +61,7 @@ impl BundleStore {
     }
 
     /// The bundle that was asked for: the one that exists, else a new one.
-    pub fn ensure(&self, request: &Request, reporter: &dyn Reporter) -> Result<Made> {
+    pub fn ensure(&self, request: &BuildRequest, reporter: &dyn Reporter) -> Result<Made> {
         if rustix::process::geteuid().is_root() {
             // Those of an older flotilla. Whoever cannot be helped asks for sudo.
             let _ = self.let_people_look();
@@ -121,7 +98,7 @@ impl BundleStore {
     }
 
     /// What building the bundle would take; none if it already exists.
-    pub fn forecast(&self, request: &Request) -> Result<Option<Forecast>> {
+    pub fn forecast(&self, request: &BuildRequest) -> Result<Option<Forecast>> {
         let components = match self.components(request) {
             Err(error) => return self.foreign(request).map(|_| None).ok_or(error),
             Ok(components) => components,
@@ -136,7 +113,7 @@ impl BundleStore {
     }
 
     /// The bundle that exists and does, if there is one.
-    fn kept(&self, request: &Request, components: &[Component], recipe: &str) -> Result<Option<Made>> {
+    fn kept(&self, request: &BuildRequest, components: &[Component], recipe: &str) -> Result<Option<Made>> {
         let version = &component(components, "kubernetes").version;
         if components.iter().any(Component::may_change) {
             return Ok(None);
@@ -151,7 +128,7 @@ impl BundleStore {
         Ok(made.into_iter().find(|made| made.origin == Origin::Own || request.source == SourceChoice::Auto))
     }
 
-    fn foreign(&self, request: &Request) -> Option<Made> {
+    fn foreign(&self, request: &BuildRequest) -> Option<Made> {
         let wanted = request.kubernetes.as_deref().filter(|_| request.source == SourceChoice::Auto)?;
         let found =
             self.list().ok()?.bundles.into_iter().find(|bundle| bundle.manifest.kubernetes == with_v(wanted));
@@ -159,7 +136,7 @@ impl BundleStore {
         found.map(|bundle| Made { origin: origin_of(&bundle.manifest, ""), bundle, outcome: Outcome::Kept })
     }
 
-    fn components(&self, request: &Request) -> Result<Vec<Component>> {
+    fn components(&self, request: &BuildRequest) -> Result<Vec<Component>> {
         let Some(path) = &request.kubernetes_source else {
             let version = request.kubernetes.as_deref().unwrap_or(&self.lock.default);
             return Component::of_release(&self.lock, &with_v(version));

@@ -1,16 +1,18 @@
 //! The bundle store as the use cases know it.
 
+mod admin;
+
 use std::path::PathBuf;
 
 use flotilla_core::{
-    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Explain, Forecast, Origin, Prospect,
-    Reporter,
+    BuildRequest, BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Explain, Forecast,
+    Origin, Prospect, Reporter,
 };
 use flotilla_spec::KubernetesVersion;
 
 use crate::bundle_store::{Bundle, BundleStore};
 use crate::error::BundleError;
-use crate::make::{Made, Request};
+use crate::make::Made;
 
 impl Bundles for BundleStore {
     fn default_version(&self) -> KubernetesVersion {
@@ -39,7 +41,7 @@ impl Bundles for BundleStore {
         more_follow: bool,
         reporter: &dyn Reporter,
     ) -> Result<(BundleFacts, Origin), BundlesError> {
-        let request = Request { keep_cache: more_follow, ..of_version(version) };
+        let request = BuildRequest { keep_cache: more_follow, ..of_version(version) };
         let Made { bundle, origin, .. } = self.ensure(&request, reporter).map_err(port_error)?;
         Ok((facts(bundle)?, origin))
     }
@@ -54,8 +56,8 @@ impl Bundles for BundleStore {
 }
 
 /// The bundle of a version, whatever else could be asked for.
-fn of_version(version: &KubernetesVersion) -> Request {
-    Request { kubernetes: Some(version.to_string()), ..Request::default() }
+fn of_version(version: &KubernetesVersion) -> BuildRequest {
+    BuildRequest { kubernetes: Some(version.to_string()), ..BuildRequest::default() }
 }
 
 fn facts(bundle: Bundle) -> Result<BundleFacts, BundlesError> {

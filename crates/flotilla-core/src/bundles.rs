@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use flotilla_spec::KubernetesVersion;
 
+use crate::bundle_admin::{BundleAdmin, short_digest};
 use crate::event::Reporter;
 use crate::explain::{Code, Explain};
 
@@ -25,7 +26,7 @@ pub struct BundleFacts {
 impl BundleFacts {
     /// A digest as people see it and type it.
     pub fn short_digest(&self) -> &str {
-        self.digest.get(..12).unwrap_or(&self.digest)
+        short_digest(&self.digest)
     }
 }
 
@@ -115,8 +116,8 @@ impl fmt::Debug for BundleHold {
     }
 }
 
-/// The bundles of a host: found, or built. Blocks, for minutes where it builds.
-pub trait Bundles: Send + Sync {
+/// The bundles of a host as clusters need them: found, or built. Blocks, for minutes where it builds.
+pub trait Bundles: BundleAdmin {
     /// The Kubernetes version of a cluster when none is asked for.
     fn default_version(&self) -> KubernetesVersion;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use flotilla_spec::network;
-use flotilla_spec::{ClusterName, ClusterSpec, NodeName, NodeSpec, SpecError};
+use flotilla_spec::{ClusterName, ClusterSpec, Labels, NodeName, NodeSpec, SpecError, Taint};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub struct Allocations {
     /// Nodes that were deleted while the API could not be told: it lists them still, and the next `start` sees to that.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ghosts: BTreeSet<NodeName>,
+    /// Labels and taints that a command gives to Node objects, until the spec has them: a command that was killed may have
+    /// left them there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub relabelling: BTreeMap<NodeName, Relabelling>,
     /// A `start` has succeeded: if no control plane has its data any more, that data is lost, and not yet to come.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub founded: bool,
@@ -61,6 +65,25 @@ pub struct Allocations {
     /// The user's own certificate authorities, until the cluster has run: then its control planes have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<Authorities>,
+}
+
+/// What a Node object may have beside the labels and taints of its spec.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Relabelling {
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+}
+
+impl Relabelling {
+    /// With other labels and taints as well.
+    pub fn add(&mut self, labels: &Labels, taints: &[Taint]) {
+        self.labels.add(labels);
+        let new: Vec<_> = taints.iter().filter(|taint| !self.taints.contains(taint)).cloned().collect();
+        self.taints.extend(new);
+    }
 }
 
 /// User and group ids of the host, which are 0 and up in a node's user namespace.
@@ -134,6 +157,7 @@ impl Allocations {
             adding: BTreeSet::new(),
             leaving: BTreeSet::new(),
             ghosts: BTreeSet::new(),
+            relabelling: BTreeMap::new(),
             founded: false,
             bundle,
             bundles: BTreeMap::new(),
@@ -178,6 +202,7 @@ impl Allocations {
     pub fn release(&mut self, node: &NodeName) {
         self.bundles.remove(node);
         self.ids.remove(node);
+        self.relabelling.remove(node);
         self.adding.remove(node);
         self.leaving.remove(node);
         self.highest = self.highest();

@@ -78,6 +78,9 @@ pub trait Machine: Send + Sync {
     /// written as a whole or not at all, and goes with the machine.
     async fn set_record(&self, record: &MachineRecord) -> Result<(), DriverError>;
 
+    /// The digests of the bundles that it needs, on or off: for its root, and for its images.
+    async fn bundles(&self) -> Result<Vec<String>, DriverError>;
+
     /// Details for people, by names like [`PROCESS`]. No decision depends on them.
     fn details(&self) -> BTreeMap<String, String> {
         BTreeMap::new()

@@ -11,6 +11,7 @@
 
 mod authorities;
 pub mod bootstrap;
+mod bundle_admin;
 pub mod bundles;
 pub mod cancel;
 pub mod capabilities;
@@ -36,6 +37,11 @@ pub use bootstrap::{
     ApiAccess, BootstrapError, Bootstrapper, Condition, Drain, KubernetesState, Member, NodeHealth,
     Unresponsive,
 };
+pub use bundle_admin::{
+    BuildRequest, BuiltBundle, BundleAdmin, BundleComponent, BundleDetails, BundleList, BundleRemoval,
+    BundleSizes, BundleSummary, ComponentOrigin, SourceChoice, UnreadableBundle, VerifiedBundle,
+    short_digest,
+};
 pub use bundles::{
     BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect, SNAPSHOTS,
     SNAPSHOTS_IMAGE,
@@ -44,7 +50,7 @@ pub use cancel::Cancel;
 pub use capabilities::{Capabilities, Capability, PortKind, requirements};
 pub use certificate::{Certificate, Certificates};
 pub use changed::Changed;
-pub use cluster::{Allocation, Allocations, Cluster, IdRange, Node};
+pub use cluster::{Allocation, Allocations, Cluster, IdRange, Node, Relabelling};
 pub use driver::{Driver, DriverError, LogFile, Machine, MachineState, Power};
 pub use etcd::{Content, Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};

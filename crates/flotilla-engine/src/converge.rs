@@ -28,8 +28,10 @@ use crate::store::{ClusterStore, Locked};
 use crate::view::View;
 use flotilla_core::cluster::{self, Cluster, Node};
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
+use flotilla_core::explain::{one_line, profile_flag};
 use flotilla_core::{
-    ApiAccess, Bootstrapper, Changed, Condition, Drain, DriverError, Kubeconfig, Machine, MachineState, Power,
+    ApiAccess, Bootstrapper, Changed, Condition, Drain, DriverError, GuestError, Kubeconfig, Machine,
+    MachineState, Power,
 };
 
 pub use restart::Resize;
@@ -320,13 +322,24 @@ impl Engine<'_> {
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
     ) -> Result<Changed, EngineError> {
-        let on_other_version = |node: &str| {
-            self.warn(format!(
+        let on_left_alone = |error: &GuestError| {
+            match error {
+            GuestError::OtherVersion { node } => self.warn(format!(
                 "node {node} was booted by another version of flotilla and keeps the routes and names that it has: restart \
                  the cluster with `flotilla stop` and `flotilla start`"
-            ));
+            )),
+            error => self.warn_of_routes(cluster, error),
+        }
         };
-        Ok(self.nodes().configure(cluster, machines, on_other_version).await?)
+        Ok(self.nodes().configure(cluster, machines, on_left_alone).await?)
+    }
+
+    fn warn_of_routes(&self, cluster: &Cluster, error: &dyn std::error::Error) {
+        self.warn(format!(
+            "cannot update the routes of all nodes: {}; `flotilla start{}` retries",
+            one_line(error),
+            profile_flag(cluster.name())
+        ));
     }
 
     pub fn warn(&self, text: impl Into<String>) {

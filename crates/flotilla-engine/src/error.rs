@@ -20,6 +20,9 @@ pub enum EngineError {
     NotRoot { cure: String },
     #[error("cluster {name} does not exist")]
     NoCluster { name: ClusterName, others: Vec<ClusterName> },
+    /// Between the first look at it and its lock.
+    #[error("cluster {name} was deleted meanwhile")]
+    DeletedMeanwhile { name: ClusterName },
     #[error("cluster {cluster} has no node {node}")]
     NoNode { cluster: ClusterName, node: String, nodes: Vec<NodeName> },
     #[error("node {node} is not running")]
@@ -186,7 +189,7 @@ impl Explain for EngineError {
                 None => ("HOST_UNFIT", 30),
             },
             Self::NotRoot { .. } => ("HOST_PERMISSION", 37),
-            Self::NoCluster { .. } => ("GUEST_NO_CLUSTER", 85),
+            Self::NoCluster { .. } | Self::DeletedMeanwhile { .. } => ("GUEST_NO_CLUSTER", 85),
             Self::NoNode { .. } => ("GUEST_NODE_NOT_FOUND", 85),
             Self::NotRunning { .. } | Self::NoQuorum { .. } | Self::Stopped(_) => ("GUEST_NOT_RUNNING", 83),
             Self::Unknown { .. } | Self::Driver(DriverError::Unreachable { .. }) => ("HOST_UNREACHABLE", 39),
@@ -255,6 +258,9 @@ impl Explain for EngineError {
             }
             Self::NoCluster { name, others } => {
                 vec![format!("{}; choose one with -p", existing("clusters", name.as_ref(), others))]
+            }
+            Self::DeletedMeanwhile { name } => {
+                vec![format!("create a new one with `flotilla start{}`", profile_flag(name))]
             }
             Self::NoNode { nodes, .. } if nodes.is_empty() => Vec::new(),
             Self::NoNode { node, nodes, .. } => vec![existing("nodes", node, nodes)],

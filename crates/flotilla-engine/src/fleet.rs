@@ -198,6 +198,19 @@ impl<'a> Fleet<'a> {
         Ok(found)
     }
 
+    /// The digests of the bundles that each machine of a cluster needs, on the hosts that answer. The cluster's state may be
+    /// damaged or gone.
+    pub async fn bundles(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<BTreeMap<NodeName, Vec<String>>, DriverError> {
+        let mut needed = BTreeMap::new();
+        for (name, machine) in self.list(cluster).await?.machines {
+            needed.insert(name, machine.bundles().await?);
+        }
+        Ok(needed)
+    }
+
     /// Where a node is: the host, and the driver that the node names.
     pub(crate) fn place(&self, node: &NodeSpec) -> Result<(&'a dyn Host, &'a dyn Driver), DriverError> {
         self.owner(&node.driver())

@@ -82,13 +82,13 @@ impl<'a> Nodes<'a> {
     }
 
     /// Tells the host and every node that runs and has its link of all others. One that cannot be configured does not keep
-    /// the others from it; nodes that are booted or repaired later know by themselves. `on_other_version` is called with
-    /// nodes that another version of flotilla has booted: they stay as they are until they are restarted.
+    /// the others from it; nodes that are booted or repaired later know by themselves. `on_left_alone` is called with the
+    /// reason for each node that stays as it is: another version of flotilla has booted it, or its processes do not run.
     pub async fn configure(
         &self,
         cluster: &Cluster,
         machines: &BTreeMap<NodeName, Arc<dyn Machine>>,
-        on_other_version: impl Fn(&str),
+        on_left_alone: impl Fn(&GuestError),
     ) -> Result<Changed, DriverError> {
         let mut changed = self.fleet.ensure_routes(cluster).await?;
         let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
@@ -100,7 +100,8 @@ impl<'a> Nodes<'a> {
         while let Some(configured) = configured.next().await {
             match configured {
                 Ok(configured) => changed = changed.or(configured),
-                Err(GuestError::OtherVersion { node }) => on_other_version(&node),
+                Err(error @ GuestError::OtherVersion { .. }) => on_left_alone(&error),
+                Err(error) if error.unresponsive().is_some() => on_left_alone(&error),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

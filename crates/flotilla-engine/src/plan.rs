@@ -9,7 +9,7 @@ use std::time::Duration;
 use flotilla_spec::network::Cni;
 use flotilla_spec::{ClusterSpec, NodeName, NodeSpec, Role, Taint, WantedPower};
 
-use flotilla_core::cluster::Cluster;
+use flotilla_core::cluster::{Cluster, Relabelling};
 use flotilla_core::{Certificate, Condition, Drain, KubernetesState, MachineState, Member, Power};
 
 pub use going::{delete, drain_nodes, empty_nodes, remove_nodes, stop, stop_nodes};
@@ -403,15 +403,21 @@ fn dns_can_run(cluster: &Cluster) -> bool {
     to_run.into_iter().any(|node| !cluster.spec.taints_of(node).iter().any(keeps_off))
 }
 
-/// Sets the labels and taints of nodes to those of their spec, where they differed before.
+/// Sets the labels and taints of nodes to those of their spec, where they differed before, or where a killed command may
+/// have left others.
 pub fn update_labels(cluster: &Cluster, was: &ClusterSpec) -> Plan {
     let mut plan = Plan::default();
     for node in &cluster.spec.nodes {
         let Some(before) = was.nodes.iter().find(|before| before.name == node.name) else { continue };
-        let taints = was.taints_of(before);
-        if before.labels != node.labels || taints != cluster.spec.taints_of(node) {
-            let action =
-                Action::UpdateLabels(node.name.clone(), Box::new(NodeSpec { taints, ..before.clone() }));
+        let mut has = Relabelling { labels: before.labels.clone(), taints: was.taints_of(before) };
+        let left = cluster.allocations.relabelling.get(&node.name);
+        if left.is_some() || has.labels != node.labels || has.taints != cluster.spec.taints_of(node) {
+            if let Some(left) = left {
+                has.add(&left.labels, &left.taints);
+            }
+            let Relabelling { labels, taints } = has;
+            let was = NodeSpec { labels, taints, ..before.clone() };
+            let action = Action::UpdateLabels(node.name.clone(), Box::new(was));
             plan.add(action, format!("changing the labels and taints of node {}", node.name), &[], 50);
         }
     }

@@ -49,6 +49,10 @@ impl Machine for UnknownMachine {
         Ok(self.error()?)
     }
 
+    async fn bundles(&self) -> Result<Vec<String>, DriverError> {
+        Ok(self.error()?)
+    }
+
     fn read_disk(&self, _: &str) -> io::Result<Option<Vec<u8>>> {
         Err(io::Error::other(self.why.clone()))
     }

@@ -14,7 +14,7 @@ use flotilla_spec::NodeName;
 use super::error::{At, NativeError};
 use super::store;
 
-/// A file with this in it says what the node's root is made from; `bundle remove` respects it.
+/// A file with this in it says what the node's root is made from.
 const BUNDLE: &str = "bundle";
 /// The same for the bundle that has its images. Machines of earlier releases have none: their images are hard links.
 const IMAGE_STORE: &str = "image-store";
@@ -100,6 +100,11 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => Ok(Some(text.at("read", path)?.trim().to_owned())),
         }
+    }
+
+    /// The digests of all bundles that it needs.
+    pub(super) fn bundles(&self) -> Result<Vec<String>, NativeError> {
+        Ok(self.bundle().into_iter().chain(self.image_store()?).collect())
     }
 
     /// Whether the disk exists, all of it.
@@ -232,6 +237,7 @@ mod tests {
         assert!(!disk.var().join("half").exists() && !disk.folder.join(".unfinished-a1b2").exists());
         assert_eq!(disk.bundle().as_deref(), Some("abc"));
         assert_eq!(disk.image_store().unwrap().as_deref(), Some("def"));
+        assert_eq!(disk.bundles().unwrap(), ["abc", "def"]);
         let uuid = disk.uuid().unwrap();
         assert_eq!(uuid.len(), 36);
         fs::write(disk.var().join("lib/data"), "kept").unwrap();

@@ -251,6 +251,10 @@ impl Machine for NativeMachine {
         self.with_disk(move |disk| disk.set_record(&record)).await
     }
 
+    async fn bundles(&self) -> Result<Vec<String>, DriverError> {
+        self.with_disk(Disk::bundles).await
+    }
+
     fn details(&self) -> BTreeMap<String, String> {
         let process = self.init.as_ref().map(|init| init.pid().as_raw_nonzero().to_string());
         process.into_iter().map(|process| (PROCESS.to_owned(), process)).collect()

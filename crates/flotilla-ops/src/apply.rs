@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::{Cluster, Drain};
+use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_spec::ClusterFile;
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,8 @@ pub struct Request {
 /// What a file would do.
 #[derive(Debug)]
 pub enum Prepared<'a> {
-    /// There is no such cluster: `start` makes it.
-    New(Box<Plan>),
+    /// There is no such cluster.
+    New(Box<New<'a>>),
     /// With the cluster's lock.
     Change(Box<change::Prepared<'a>>),
 }
@@ -34,9 +35,24 @@ pub enum Prepared<'a> {
 impl Prepared<'_> {
     pub fn plan(&self) -> &Plan {
         match self {
-            Self::New(plan) => plan,
+            Self::New(new) => &new.plan,
             Self::Change(prepared) => &prepared.plan,
         }
+    }
+}
+
+/// A cluster that `start` makes of the file.
+#[derive(Debug)]
+pub struct New<'a> {
+    plan: Plan,
+    cx: Context<'a>,
+    request: start::Request,
+}
+
+impl New<'_> {
+    /// The start, once a user has agreed: it looks at the host again, and may have a bundle to build.
+    pub async fn start(&self) -> Result<start::Prepared<'_>, OpError> {
+        start::prepare(&self.cx, &self.request).await
     }
 }
 
@@ -66,7 +82,15 @@ pub async fn prepare<'a>(cx: &Context<'a>, request: &Request) -> Result<Prepared
     let file = request.file.parse(&cx.bundles.default_version(), &cx.host)?;
     cx.require_root().await?;
     let Some(peeked) = cx.store.peek(&file.name)? else {
-        return Ok(Prepared::New(Box::new(new(cx, &file).await?)));
+        let plan = new(cx, &file).await?;
+        let request = start::Request {
+            cluster: file.name,
+            wanted: start::Wanted::File(request.file.clone()),
+            wait: Wait::for_cluster(request.wait_limit),
+            force: false,
+            busy: request.busy,
+        };
+        return Ok(Prepared::New(Box::new(New { plan, cx: *cx, request })));
     };
     let locked = cx.lock(&file.name, "flotilla apply", request.busy)?;
     let cluster = locked.refresh_existing(peeked)?;

@@ -21,7 +21,23 @@ pub async fn start(
         cluster.allocations.founded = true;
         locked.save(cluster)?;
     }
+    let changed = changed.or(finish_relabelling(engine, locked, cluster).await?);
     Ok(changed.or(finish_removals(engine, locked, cluster).await?))
+}
+
+/// Gives Node objects the labels and taints of the saved spec, if a killed command may have left others there.
+async fn finish_relabelling(
+    engine: &Engine<'_>,
+    locked: &Locked,
+    cluster: &mut Cluster,
+) -> Result<Changed, OpError> {
+    if cluster.allocations.relabelling.is_empty() {
+        return Ok(Changed::No);
+    }
+    let changed = engine.update_labels(cluster, &cluster.spec).await?;
+    cluster.allocations.relabelling.clear();
+    locked.save(cluster)?;
+    Ok(changed)
 }
 
 /// Makes some nodes run and leaves the others alone.

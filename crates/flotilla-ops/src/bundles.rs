@@ -1,4 +1,13 @@
-//! The bundles that a cluster's nodes are made from: found, or built.
+//! The bundles that a cluster's nodes are made from: found, or built. Below it, `flotilla bundle`: one module for each command.
+
+pub mod build;
+pub mod clean;
+pub mod export;
+pub mod import;
+pub mod list;
+pub mod remove;
+pub mod show;
+pub mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -54,7 +63,7 @@ fn told(forecast: &Forecast) -> String {
 }
 
 /// What a user should know of a bundle that this flotilla has not built.
-pub fn remark(kubernetes: &impl Display, digest: &str, origin: Origin) -> Option<String> {
+fn remark(kubernetes: &impl Display, digest: &str, origin: Origin) -> Option<String> {
     match origin {
         Origin::Own => None,
         Origin::OtherVersion => Some(format!(

@@ -151,6 +151,7 @@ async fn run(
     }
     if plan.changes.iter().any(Change::updates_labels)
         || cluster.spec.taint_control_planes != plan.wanted.taint_control_planes
+        || is_relabelling(engine, cluster, plan).await?
     {
         changed = changed.or(update_labels(engine, locked, cluster, &plan.wanted).await?);
     }
@@ -189,23 +190,39 @@ pub(crate) async fn check(
     control_plane::check(engine, &merged(cluster, plan)?, plan, force).await
 }
 
-/// Gives nodes their new labels and taints: in the cluster first, so that a killed command still finds them to be
-/// changed.
+/// Whether a killed command may have left labels or taints in the cluster, and they can be taken away.
+async fn is_relabelling(engine: &Engine<'_>, cluster: &Cluster, plan: &Plan) -> Result<bool, OpError> {
+    let may_be = !cluster.allocations.relabelling.is_empty() && plan.runs();
+    Ok(may_be && engine.control_plane_is_on(cluster).await?)
+}
+
+/// Gives nodes their new labels and taints. What is new is saved as such before the cluster gets it, and as the spec
+/// afterwards: so any command after a killed one finds what is to be set or taken away.
 async fn update_labels(
     engine: &Engine<'_>,
     locked: &Locked,
     cluster: &mut Cluster,
     wanted: &ClusterSpec,
 ) -> Result<Changed, OpError> {
-    let before = cluster.spec.clone();
-    for node in &mut cluster.spec.nodes {
+    let mut next = cluster.spec.clone();
+    for node in &mut next.nodes {
         if let Some(wanted) = wanted.nodes.iter().find(|wanted| wanted.name == node.name) {
             node.labels.clone_from(&wanted.labels);
             node.taints.clone_from(&wanted.taints);
         }
     }
-    cluster.spec.taint_control_planes = wanted.taint_control_planes;
+    next.taint_control_planes = wanted.taint_control_planes;
+    for (before, node) in cluster.spec.nodes.iter().zip(&next.nodes) {
+        let taints = next.taints_of(node);
+        if before.labels != node.labels || cluster.spec.taints_of(before) != taints {
+            let left = cluster.allocations.relabelling.entry(node.name.clone()).or_default();
+            left.add(&node.labels, &taints);
+        }
+    }
+    locked.save(cluster)?;
+    let before = std::mem::replace(&mut cluster.spec, next);
     let changed = engine.update_labels(cluster, &before).await?;
+    cluster.allocations.relabelling.clear();
     locked.save(cluster)?;
     Ok(changed)
 }

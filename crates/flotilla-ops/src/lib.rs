@@ -14,6 +14,7 @@ pub mod change;
 pub mod context;
 pub mod cp;
 pub mod delete;
+pub mod doctor;
 mod error;
 pub mod etcd;
 pub mod export;

@@ -178,7 +178,12 @@ impl Prepared<'_> {
         let locked = cx.lock(name, "flotilla start", request.busy)?;
         // Another command may have changed it while we waited, and its machines.
         let engine = cx.engine(name);
-        let (mut cluster, sizes_pending) = if let Some(known) = locked.refresh(known)? {
+        let found = match known {
+            // What was checked is not what a new cluster needs.
+            Some(known) => Some(locked.refresh_existing(known)?),
+            None => locked.refresh(None)?,
+        };
+        let (mut cluster, sizes_pending) = if let Some(known) = found {
             update(&cx, &engine, &locked, &asked, known).await?
         } else {
             let made = new::create(&cx, &locked, spec, &bundles, copied, asked.file()).await;

@@ -21,6 +21,11 @@ impl Labels {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
+
+    /// Takes over the labels of others. Of two values of a key, theirs stays.
+    pub fn add(&mut self, others: &Self) {
+        self.0.extend(others.0.clone());
+    }
 }
 
 impl TryFrom<BTreeMap<String, String>> for Labels {

@@ -4,6 +4,7 @@
 //! outlive a machine's power is a file in the machine, as it is in real ones; what must not is below `/run`.
 
 mod bootstrapper;
+mod bundle_admin;
 mod bundles;
 mod calls;
 mod computer;

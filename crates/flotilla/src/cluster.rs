@@ -1,8 +1,8 @@
 //! What commands about clusters share: the use cases' context, a runtime, signals.
 
 use std::future::Future;
+use std::io;
 
-use flotilla_core::Cancel;
 use flotilla_engine::EngineError;
 use flotilla_engine::store::ClusterStore;
 use flotilla_ops::{Context, OpError};
@@ -12,14 +12,13 @@ use tokio::runtime::Runtime;
 use crate::interrupt;
 use crate::screen::Screen;
 use crate::settings::Settings;
-use crate::wiring::Wiring;
+use crate::wiring::{Replacement, Wiring};
 
 /// A command's surroundings.
 pub(crate) struct Cx<'a> {
     pub(crate) name: ClusterName,
     pub(crate) screen: &'a Screen,
     pub(crate) store: ClusterStore,
-    pub(crate) cancel: Cancel,
     wiring: &'a Wiring,
     runtime: Runtime,
 }
@@ -29,13 +28,8 @@ impl<'a> Cx<'a> {
     pub(crate) fn new(profile: &str, screen: &'a Screen, wiring: &'a Wiring) -> Result<Self, OpError> {
         let name: ClusterName = profile.parse()?;
         screen.is_about(&name);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|source| EngineError::Io { action: "start", path: "the runtime".into(), source })?;
-        let (store, cancel) = (wiring.store.clone(), wiring.cancel.clone());
-        Ok(Self { name, screen, store, cancel, wiring, runtime })
+        let runtime = runtime()?;
+        Ok(Self { name, screen, store: wiring.store.clone(), wiring, runtime })
     }
 
     /// What the use cases work with.
@@ -58,10 +52,27 @@ impl<'a> Cx<'a> {
 
     /// From here on Ctrl-C ends what runs, in an orderly way.
     pub(crate) fn handle_signals(&self) -> Result<(), OpError> {
-        if !self.handles_signals() {
-            return Ok(());
-        }
-        interrupt::cancel_on_signal(&self.cancel, self.screen.bars_remover())
-            .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
+        handle_signals(self.screen, self.wiring)
     }
+
+    /// Lets a program take our place. Its end is ours.
+    pub(crate) fn replace_us(&self, replacement: Replacement) -> io::Result<()> {
+        (self.wiring.replace_us)(replacement)
+    }
+}
+
+/// What use cases run on.
+pub(crate) fn runtime() -> Result<Runtime, OpError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let built = builder.worker_threads(2).enable_all().build();
+    Ok(built.map_err(|source| EngineError::Io { action: "start", path: "the runtime".into(), source })?)
+}
+
+/// From here on Ctrl-C ends what runs, in an orderly way.
+pub(crate) fn handle_signals(screen: &Screen, wiring: &Wiring) -> Result<(), OpError> {
+    if !wiring.cancels_on_signals {
+        return Ok(());
+    }
+    interrupt::cancel_on_signal(&wiring.cancel, screen.bars_remover())
+        .map_err(|source| EngineError::Io { action: "handle", path: "signals".into(), source }.into())
 }

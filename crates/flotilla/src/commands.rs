@@ -79,7 +79,7 @@ pub(crate) fn run(
         Command::Ip(args) => ip::run(&cx()?, &args).map(done),
         Command::Doctor(_) => Ok(doctor::run(&cx()?)),
         Command::UpdateContext(_) => update_context::run(&cx()?).map(done),
-        Command::Bundle(command) => bundle::run(command, screen).map(done),
+        Command::Bundle(command) => bundle::run(command, screen, wiring).map(done),
         Command::Version(args) => {
             version::run(&args, screen);
             Ok(0)

@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
-use flotilla_bundle::BundleStore;
-use flotilla_core::Cancel;
 use flotilla_core::explain::DEFAULT_CLUSTER;
 use flotilla_engine::store::ClusterStore;
 use flotilla_spec::ClusterName;
@@ -14,6 +12,7 @@ use flotilla_spec::ClusterName;
 use crate::args;
 use crate::profile;
 use crate::settings::Settings;
+use crate::wiring::Wiring;
 
 /// The variable by which the shell's script asks.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -84,12 +83,9 @@ fn nodes(profile: &str) -> Vec<CompletionCandidate> {
 }
 
 fn bundles() -> Vec<CompletionCandidate> {
-    let bundle_store = BundleStore::open(Settings::from_environment().home, Cancel::new());
-    let listed = bundle_store
-        .and_then(|bundle_store| bundle_store.list())
-        .map(|list| list.bundles)
-        .unwrap_or_default();
-    candidates(listed.into_iter().map(|bundle| bundle.manifest.kubernetes))
+    let wiring = Wiring::real(&Settings::from_environment()).ok();
+    let listed = wiring.and_then(|wiring| wiring.bundles.list().ok()).unwrap_or_default();
+    candidates(listed.bundles.into_iter().map(|bundle| bundle.kubernetes))
 }
 
 /// The cluster that the unfinished line is about.

@@ -35,7 +35,7 @@ use crate::screen::Screen;
 pub use completion::answer_shell;
 pub use screen::{Captured, Console};
 pub use settings::Settings;
-pub use wiring::Wiring;
+pub use wiring::{Replacement, Wiring};
 
 /// All commands and flags, as clap has them.
 pub fn command() -> clap::Command {

@@ -1,5 +1,8 @@
 //! What commands are wired to: the real world, or fakes in tests. The one place that names a driver.
 
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flotilla_bundle::BundleStore;
@@ -9,6 +12,7 @@ use flotilla_engine::fleet::Hosts;
 use flotilla_engine::store::ClusterStore;
 use flotilla_kubeadm::Kubeadm;
 use flotilla_kubeadm::kubeconfig::PersonalKubeconfig;
+use flotilla_linux::host::Command;
 use flotilla_linux::process::host_size;
 use flotilla_native::Native;
 use flotilla_ops::{Context, OpError};
@@ -29,6 +33,20 @@ pub struct Wiring {
     pub is_root: bool,
     /// Ctrl-C cancels what runs, instead of ending the process at once.
     pub cancels_on_signals: bool,
+    /// Lets a program take the place of this process: returns only if that fails, or in tests.
+    pub replace_us: Arc<ReplaceUs>,
+}
+
+/// Starts a program in place of ours.
+pub(crate) type ReplaceUs = dyn Fn(Replacement) -> io::Result<()> + Send + Sync;
+
+/// A program whose streams, signals and exit status are to be ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// Beside what our environment has.
+    pub env: Vec<(&'static str, PathBuf)>,
 }
 
 impl std::fmt::Debug for Wiring {
@@ -57,6 +75,7 @@ impl Wiring {
             host: this_host(),
             is_root: rustix::process::geteuid().is_root(),
             cancels_on_signals: true,
+            replace_us: Arc::new(replace_us),
         })
     }
 
@@ -73,6 +92,13 @@ impl Wiring {
             is_root: self.is_root,
         }
     }
+}
+
+fn replace_us(Replacement { program, args, env }: Replacement) -> io::Result<()> {
+    let command = env
+        .into_iter()
+        .fold(Command::new(program).args(args), |command, (name, value)| command.env(name, value));
+    Err(io::Error::other(command.replace_us()))
 }
 
 /// How large this host is.

@@ -6,6 +6,7 @@ mod fakes {
     mod coverage;
     mod data;
     mod kills;
+    mod kubectl;
     mod minikube;
     mod questions;
     mod refusals;

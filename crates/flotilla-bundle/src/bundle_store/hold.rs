@@ -1,4 +1,4 @@
-//! Keeping a bundle while nodes are made from it: until a node's directory names it, nothing else says that it is used.
+//! Keeping a bundle while nodes are made from it: until their cluster is saved, nothing else says that it is used.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -30,10 +30,12 @@ fn two_bundles(bundle_store: &BundleStore) -> (Bundle, Bundle, String) {
     (a, b, prefix)
 }
 
-fn use_in_node(home: &Path, digest: &str) {
-    let node = home.join("clusters/demo/nodes/demo-worker");
-    fs::create_dir_all(&node).unwrap();
-    fs::write(node.join("bundle"), format!("{digest}\n")).unwrap();
+/// Removes a bundle that nobody uses. Gives its digest.
+fn remove(bundle_store: &BundleStore, which: &str) -> Result<String> {
+    let removal = bundle_store.begin_removal(which, &Events::default())?;
+    let digest = removal.digest().to_owned();
+    removal.finish()?;
+    Ok(digest)
 }
 
 #[test]
@@ -137,36 +139,9 @@ fn a_prefix_of_several_digests_is_ambiguous() {
 fn a_removed_bundle_is_gone() {
     let (_dir, bundle_store) = home();
     let (gone, stays, _) = two_bundles(&bundle_store);
-    assert_eq!(bundle_store.remove("1.37.1", &Events::default()).unwrap(), gone.manifest.digest);
+    assert_eq!(remove(&bundle_store, "1.37.1").unwrap(), gone.manifest.digest);
     assert_eq!(fixture::names_in(&bundle_store.bundles()), [stays.manifest.digest]);
-    assert!(matches!(bundle_store.remove("1.37.1", &Events::default()), Err(BundleError::NotFound { .. })));
-}
-
-#[test]
-fn a_bundle_in_use_is_not_removed_and_the_node_is_named() {
-    let (dir, bundle_store) = home();
-    let (used, other, _) = two_bundles(&bundle_store);
-    use_in_node(dir.path(), &used.manifest.digest);
-    let error = bundle_store.remove("v1.37.1", &Events::default()).unwrap_err();
-    assert!(error.to_string().ends_with("is used by node demo-worker of cluster demo"), "{error}");
-    assert_eq!(error.code().exit_status, 11);
-    bundle_store.verify(&used, &Events::default()).unwrap();
-    bundle_store.remove(&other.manifest.digest, &Events::default()).unwrap();
-    fs::remove_dir_all(dir.path().join("clusters/demo")).unwrap();
-    bundle_store.remove("v1.37.1", &Events::default()).unwrap();
-}
-
-#[test]
-fn a_bundle_whose_images_a_node_needs_is_not_removed() {
-    let (dir, bundle_store) = home();
-    let (root, images, _) = two_bundles(&bundle_store);
-    use_in_node(dir.path(), &root.manifest.digest);
-    let node = dir.path().join("clusters/demo/nodes/demo-worker");
-    fs::write(node.join("image-store"), format!("{}\n", images.manifest.digest)).unwrap();
-    for needed in [root, images] {
-        let removed = bundle_store.remove(&needed.manifest.digest, &Events::default());
-        assert!(matches!(removed, Err(BundleError::InUse { users, .. }) if users.len() == 1));
-    }
+    assert!(matches!(remove(&bundle_store, "1.37.1"), Err(BundleError::NotFound { .. })));
 }
 
 #[test]
@@ -195,7 +170,7 @@ fn the_image_of_the_snapshots_is_made_checked_repaired_and_removed() {
 
     let archive = dir.path().join("archive");
     bundle_store.export(&bundle, &archive, &events).unwrap();
-    bundle_store.remove("v1.37.1", &events).unwrap();
+    remove(&bundle_store, "v1.37.1").unwrap();
     assert!(fixture::names_in(&bundle_store.bundles()).is_empty());
     let imported = bundle_store.import(&archive, Some(&bundle.manifest.digest), &events).unwrap();
     bundle_store.verify(&imported, &events).unwrap();
@@ -203,24 +178,11 @@ fn the_image_of_the_snapshots_is_made_checked_repaired_and_removed() {
 }
 
 #[test]
-fn files_among_the_clusters_do_not_keep_a_bundle_from_being_removed() {
-    let (dir, bundle_store) = home();
-    put_bundle(&bundle_store, "v1.37.1", "a");
-    fs::create_dir_all(dir.path().join("clusters/demo/nodes")).unwrap();
-    fs::write(dir.path().join("clusters/demo.lock"), "").unwrap();
-    fs::write(dir.path().join("clusters/demo/nodes/note"), "").unwrap();
-    bundle_store.remove("v1.37.1", &Events::default()).unwrap();
-}
-
-#[test]
-fn an_unreadable_bundle_can_be_removed_unless_it_is_in_use() {
-    let (dir, bundle_store) = home();
+fn an_unreadable_bundle_can_be_removed() {
+    let (_dir, bundle_store) = home();
     put_unreadable(&bundle_store, "abcdef01", "{ not json");
-    use_in_node(dir.path(), "abcdef01");
-    assert!(matches!(bundle_store.remove("abcdef01", &Events::default()), Err(BundleError::InUse { .. })));
-    fs::remove_dir_all(dir.path().join("clusters")).unwrap();
-    assert!(matches!(bundle_store.remove("abc", &Events::default()), Err(BundleError::NotFound { .. })));
-    assert_eq!(bundle_store.remove("sha256:abcd", &Events::default()).unwrap(), "abcdef01");
+    assert!(matches!(remove(&bundle_store, "abc"), Err(BundleError::NotFound { .. })));
+    assert_eq!(remove(&bundle_store, "sha256:abcd").unwrap(), "abcdef01");
     assert!(fixture::names_in(&bundle_store.bundles()).is_empty());
 }
 
@@ -230,10 +192,10 @@ fn an_ambiguous_prefix_removes_nothing_also_when_one_cannot_be_read() {
     let good = put_bundle(&bundle_store, "v1.37.1", "a");
     let prefix = &good.manifest.digest[..8];
     put_unreadable(&bundle_store, &format!("{prefix}-bad"), "");
-    let error = bundle_store.remove(prefix, &Events::default()).unwrap_err();
+    let error = remove(&bundle_store, prefix).unwrap_err();
     assert!(matches!(error, BundleError::Ambiguous { .. }), "{error}");
     assert_eq!(fixture::names_in(&bundle_store.bundles()).len(), 2);
-    bundle_store.remove("v1.37.1", &Events::default()).unwrap();
+    remove(&bundle_store, "v1.37.1").unwrap();
     assert_eq!(fixture::names_in(&bundle_store.bundles()), [format!("{prefix}-bad")]);
 }
 
@@ -243,7 +205,7 @@ fn a_bundle_whose_manifest_has_another_digest_than_its_directory_can_be_removed(
     let bundle = put_bundle(&bundle_store, "v1.37.1", "a");
     let changed = Manifest { digest: "0123456789".into(), ..bundle.manifest.clone() };
     fs::write(bundle.path.join(manifest::FILE), serde_json::to_vec(&changed).unwrap()).unwrap();
-    assert_eq!(bundle_store.remove("0123456789", &Events::default()).unwrap(), bundle.manifest.digest);
+    assert_eq!(remove(&bundle_store, "0123456789").unwrap(), bundle.manifest.digest);
     assert!(fixture::names_in(&bundle_store.bundles()).is_empty());
 }
 
@@ -278,11 +240,10 @@ fn a_bundle_is_not_removed_while_nodes_are_made_from_it() {
     let bundle = put_bundle(&bundle_store, "v1.37.1", "the kubelet");
     let digest = &bundle.manifest.digest;
     let held = [bundle_store.hold(digest).unwrap(), bundle_store.hold(digest).unwrap()];
-    let error = bundle_store.remove("v1.37.1", &Events::default()).unwrap_err();
-    assert_eq!(error.code().exit_status, 11);
-    assert_eq!(error.to_string(), format!("{digest} is used by a command that creates nodes"));
+    assert!(bundle_store.begin_removal("v1.37.1", &Events::default()).unwrap().is_held());
     drop(held);
-    bundle_store.remove("v1.37.1", &Events::default()).unwrap();
+    assert!(!bundle_store.begin_removal("v1.37.1", &Events::default()).unwrap().is_held());
+    remove(&bundle_store, "v1.37.1").unwrap();
     assert_eq!(bundle_store.hold(digest).unwrap_err().to_string(), format!("no bundle for {digest}"));
 }
 
@@ -296,7 +257,8 @@ fn whoever_may_enter_the_state_directory_may_list_bundles() {
     assert_eq!(modes(), [0o755, 0o755, 0o644]);
     // Those of an older flotilla become readable with the next change, or when root takes one.
     let take_lock = || drop(bundle_store.acquire("test", &Events::default()).unwrap());
-    let take_bundle = || drop(bundle_store.ensure(&crate::Request::default(), &Events::default()).unwrap());
+    let take_bundle =
+        || drop(bundle_store.ensure(&flotilla_core::BuildRequest::default(), &Events::default()).unwrap());
     let changes: [&dyn Fn(); 2] = [&take_lock, &take_bundle];
     let changes = changes.iter().take(if fixture::is_root() { 2 } else { 1 });
     for change in changes {
@@ -387,7 +349,7 @@ fn whoever_waits_for_the_shelf_knows_for_whom_and_can_be_cancelled() {
     let cancel = Cancel::new();
     let waiting = BundleStore::open(dir.path().to_owned(), cancel.clone()).unwrap();
     let events = CancelAtNote { cancel, notes: Events::default() };
-    let error = waiting.remove("v1.37.1", &events).unwrap_err();
+    let error = waiting.begin_removal("v1.37.1", &events).map(drop).unwrap_err();
     assert_eq!(error.code().exit_status, 130, "{error}");
     let Event::Note { text } = &events.notes.lock().unwrap()[0] else { panic!("a note") };
     let start = format!("waiting for process {} to build the bundle for v1.37.1 (since ", std::process::id());

@@ -52,7 +52,7 @@ fn an_unknown_version_is_reported_before_anything_is_made() {
     let home = dir.path().join("home");
     let bundle_store = fixture::bundle_store(&home);
     for version in ["1.2.3", "v1.2.3", "latest", ""] {
-        let request = Request { kubernetes: Some(version.into()), ..Request::default() };
+        let request = BuildRequest { kubernetes: Some(version.into()), ..BuildRequest::default() };
         let error = bundle_store.ensure(&request, &Events::default()).unwrap_err();
         assert_eq!(error.code().exit_status, 14, "{error}");
         assert_eq!(error.code().name, "BUNDLE_UNKNOWN_VERSION");
@@ -65,7 +65,7 @@ fn an_unknown_version_is_reported_before_anything_is_made() {
 fn a_directory_without_kubernetes_is_reported_before_anything_is_made() {
     let dir = fixture::directory();
     let home = dir.path().join("home");
-    let request = Request { kubernetes_source: Some(dir.path().to_owned()), ..Request::default() };
+    let request = BuildRequest { kubernetes_source: Some(dir.path().to_owned()), ..BuildRequest::default() };
     let error = fixture::bundle_store(&home).ensure(&request, &Events::default()).unwrap_err();
     assert_eq!(error.code().exit_status, 14, "{error}");
     assert!(!home.exists());
@@ -76,12 +76,12 @@ fn a_bundle_made_from_the_same_is_kept_and_nothing_is_changed() {
     let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "a");
-    let components = bundle_store.components(&Request::default()).unwrap();
+    let components = bundle_store.components(&BuildRequest::default()).unwrap();
     let recipe = recipe_of(&components, &Lacking::default());
     let manifest = Manifest { recipe, ..there.manifest };
     fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
     let before = fixture::names_below(dir.path());
-    let made = bundle_store.ensure(&Request::default(), &Events::default()).unwrap();
+    let made = bundle_store.ensure(&BuildRequest::default(), &Events::default()).unwrap();
     assert_eq!((made.outcome, made.bundle.manifest.digest), (Outcome::Kept, manifest.digest));
     assert_eq!(fixture::names_below(dir.path()), before);
 }
@@ -89,7 +89,7 @@ fn a_bundle_made_from_the_same_is_kept_and_nothing_is_changed() {
 #[test]
 fn the_recipe_depends_on_every_component() {
     let bundle_store = fixture::bundle_store(Path::new("/nowhere"));
-    let components = bundle_store.components(&Request::default()).unwrap();
+    let components = bundle_store.components(&BuildRequest::default()).unwrap();
     let recipe = |components: &[Component]| recipe_of(components, &Lacking::default());
     assert_eq!(recipe(&components), recipe(&components));
     for index in 0..components.len() {
@@ -186,7 +186,7 @@ fn what_a_killed_run_left_counts_as_free() {
 fn the_forecast_counts_what_is_not_there() {
     let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
-    let request = Request::default();
+    let request = BuildRequest::default();
     let all = bundle_store.forecast(&request).unwrap().unwrap();
     assert_eq!(all.kubernetes, bundle_store.default_version());
     let components = bundle_store.components(&request).unwrap();
@@ -204,7 +204,7 @@ fn the_forecast_counts_what_is_not_there() {
 
     fixture::put_bundle(&bundle_store, bundle_store.default_version(), "kubelet");
     assert_eq!(bundle_store.forecast(&request).unwrap(), None);
-    let unknown = Request { kubernetes: Some("v9.9.9".into()), ..Request::default() };
+    let unknown = BuildRequest { kubernetes: Some("v9.9.9".into()), ..BuildRequest::default() };
     assert_eq!(bundle_store.forecast(&unknown).unwrap_err().code().exit_status, 14);
 }
 
@@ -213,11 +213,11 @@ fn taken(imported: bool, source: SourceChoice) -> Option<Origin> {
     let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     let there = fixture::put_bundle(&bundle_store, bundle_store.default_version(), "kubelet");
-    let components = bundle_store.components(&Request::default()).unwrap();
+    let components = bundle_store.components(&BuildRequest::default()).unwrap();
     let recipe = recipe_of(&components, &Lacking::default());
     let manifest = Manifest { recipe: recipe.clone(), imported, ..there.manifest };
     fs::write(there.path.join(manifest::FILE), serde_json::to_vec(&manifest).unwrap()).unwrap();
-    let request = Request { source, ..Request::default() };
+    let request = BuildRequest { source, ..BuildRequest::default() };
     bundle_store.kept(&request, &components, &recipe).unwrap().map(|made| made.origin)
 }
 
@@ -234,7 +234,7 @@ fn a_bundle_of_a_version_that_cannot_be_built_here_is_reported_as_foreign() {
     let dir = fixture::directory();
     let bundle_store = fixture::bundle_store(dir.path());
     fixture::put_bundle(&bundle_store, "v1.30.0", "kubelet");
-    let request = Request { kubernetes: Some("1.30.0".into()), ..Request::default() };
+    let request = BuildRequest { kubernetes: Some("1.30.0".into()), ..BuildRequest::default() };
     let made = bundle_store.ensure(&request, &Events::default()).unwrap();
     assert_eq!((made.outcome, made.origin), (Outcome::Kept, Origin::OtherVersion));
 }
@@ -245,7 +245,7 @@ fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
     let checkout = dir.path().join("kubernetes");
     fixture::commit_checkout(&checkout, "v1.36.3");
     let bundle_store = fixture::bundle_store(&dir.path().join("home"));
-    let request = Request { kubernetes_source: Some(checkout), ..Request::default() };
+    let request = BuildRequest { kubernetes_source: Some(checkout), ..BuildRequest::default() };
     let components = bundle_store.components(&request).unwrap();
     let version = &component(&components, "kubernetes").version;
     assert!(version.starts_with("v1.36.3-1+"), "{version}");
@@ -253,7 +253,7 @@ fn a_checkout_takes_the_place_of_kubernetes_and_is_built_each_time() {
         let others = components.iter().filter(|component| component.name != "kubernetes");
         others.map(Component::title).collect::<Vec<_>>()
     };
-    let pinned = Request { kubernetes: Some("v1.36.4".into()), ..Request::default() };
+    let pinned = BuildRequest { kubernetes: Some("v1.36.4".into()), ..BuildRequest::default() };
     assert_eq!(names(&components), names(&bundle_store.components(&pinned).unwrap()));
     // One of that name may be of another state of the directory.
     fixture::put_bundle(&bundle_store, version, "kubelet");

@@ -12,7 +12,6 @@ use crate::error::EngineError;
 use crate::plan::{self, Observed};
 use crate::store::Locked;
 use flotilla_core::cluster::Cluster;
-use flotilla_core::explain::{one_line, profile_flag};
 use flotilla_core::{Changed, Drain, DriverError, KubernetesState, Machine};
 
 /// How long to wait for the API if a control plane is on: its virtual IP may be moving, or the host may be busy.
@@ -118,11 +117,7 @@ impl Engine<'_> {
     async fn configure_others(&self, cluster: &Cluster) -> Result<(), EngineError> {
         match self.configure_nodes(cluster, &self.machines(cluster).await?).await {
             Err(error @ EngineError::Driver(DriverError::Guest(_))) if !error.is_interruption() => {
-                self.warn(format!(
-                    "cannot update the routes of all nodes: {}; `flotilla start{}` retries",
-                    one_line(&error),
-                    profile_flag(cluster.name())
-                ));
+                self.warn_of_routes(cluster, &error);
                 Ok(())
             }
             configured => configured.map(drop),

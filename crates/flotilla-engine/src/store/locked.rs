@@ -66,9 +66,14 @@ impl Locked {
         }
     }
 
-    /// Like [`Locked::refresh`], of a cluster that must exist.
+    /// Like [`Locked::refresh`], of a cluster that must exist. If it was deleted meanwhile, nothing is left of it: not
+    /// the lock either, which would look like a cluster that was never finished.
     pub fn refresh_existing(&self, peeked: Peeked) -> Result<Cluster, EngineError> {
-        self.refresh(Some(peeked))?.ok_or_else(|| self.store.no_cluster(&self.name))
+        if let Some(cluster) = self.refresh(Some(peeked))? {
+            return Ok(cluster);
+        }
+        self.remove()?;
+        Err(EngineError::DeletedMeanwhile { name: self.name.clone() })
     }
 
     /// One file and one rename: a crash leaves the old or the new cluster, never a mixture.

@@ -7,6 +7,7 @@
 //! - 5: nodes and `nodeDefaults` can have an `isolation`, and nodes with a user namespace have `ids`; a cluster can
 //!   have the user's `certificateAuthority`.
 //! - 6: `apiServer` can have a `port`.
+//! - 7: nodes can be `relabelling`.
 //!
 //! A flotilla that does not know a field would drop it with its next save. So unknown fields are errors, and a new
 //! field needs a new version.
@@ -20,7 +21,7 @@ use serde_json::{Map, Value};
 use flotilla_core::cluster::{Allocation, Allocations, Cluster, IdRange};
 
 /// The newest version.
-pub const SCHEMA_VERSION: u64 = 6;
+pub const SCHEMA_VERSION: u64 = 7;
 /// The version of what has not changed since.
 const PLAIN_VERSION: u64 = 2;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::Cancel;
-use flotilla_core::{Changed, Drain, Driver, KubernetesState, Power};
+use flotilla_core::{Changed, Cluster, Drain, Driver, KubernetesState, Power};
 use flotilla_core::{Event, Reporter};
 use flotilla_engine::EngineError;
 use flotilla_node_api::INIT;
@@ -369,6 +369,26 @@ async fn who_was_not_told_of_a_node_that_has_joined_is_told_by_the_next_start() 
     assert_eq!(world.start().await.unwrap(), Changed::Yes);
     assert!(world.is_configured().await);
     assert_eq!(world.start().await.unwrap(), Changed::No);
+}
+
+#[tokio::test]
+async fn a_node_is_added_beside_one_that_hangs() {
+    let all = with_two_workers();
+    let mut small = all.clone();
+    small.remove_nodes(&["demo-m03".parse().unwrap()]);
+    let mut world = World::running_of(small).await;
+    world.cluster = Cluster::new(all.spec, all.allocations);
+    world.save(&world.cluster).unwrap();
+    world.driver.machine(world.name(), &"demo-m02".parse().unwrap()).hang();
+    let added = ["demo-m03".parse().unwrap()];
+    let changed = world.engine().start_nodes(&world.locked(), &world.cluster, &added, &wait()).await.unwrap();
+    assert_eq!(changed, Changed::Yes);
+    assert!(world.found().await.joined.contains(&added[0]));
+    let events = reported(&world.take_events()).join("\n");
+    assert!(
+        events.contains("cannot update the routes of all nodes: node demo-m02 does not answer"),
+        "{events}"
+    );
 }
 
 #[tokio::test]

@@ -67,6 +67,7 @@ fn failures() -> Vec<EngineError> {
         EngineError::NoCluster { name: "flotilla".parse().unwrap(), others: Vec::new() },
         EngineError::NoCluster { name: demo(), others: Vec::new() },
         EngineError::NoCluster { name: "dmo".parse().unwrap(), others: vec!["big".parse().unwrap(), demo()] },
+        EngineError::DeletedMeanwhile { name: demo() },
         EngineError::NoNode { cluster: demo(), node: "m02".into(), nodes: vec!["demo".parse().unwrap()] },
         EngineError::NotRunning { cluster: demo(), node: "demo-m02".parse().unwrap() },
         EngineError::Stopped(demo()),
@@ -144,6 +145,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     85 GUEST_NO_CLUSTER: cluster flotilla does not exist
     85 GUEST_NO_CLUSTER: cluster demo does not exist
     85 GUEST_NO_CLUSTER: cluster dmo does not exist
+    85 GUEST_NO_CLUSTER: cluster demo was deleted meanwhile
     85 GUEST_NODE_NOT_FOUND: cluster demo has no node m02
     83 GUEST_NOT_RUNNING: node demo-m02 is not running
     83 GUEST_NOT_RUNNING: cluster demo is stopped
@@ -192,6 +194,7 @@ fn what_can_be_done_about_it_is_hinted() {
     GUEST_NO_CLUSTER: create it with `flotilla start`
     GUEST_NO_CLUSTER: create it with `flotilla start -p demo`
     GUEST_NO_CLUSTER: did you mean demo? existing clusters: big, demo; choose one with -p
+    GUEST_NO_CLUSTER: create a new one with `flotilla start -p demo`
     GUEST_NODE_NOT_FOUND: existing nodes: demo
     GUEST_NOT_RUNNING: start it with `flotilla node start demo-m02 -p demo`
     GUEST_NOT_RUNNING: start it with `flotilla start -p demo`

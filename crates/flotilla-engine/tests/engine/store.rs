@@ -227,17 +227,17 @@ fn a_state_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     let kept = Kept::saved();
     let newer = fs::read_to_string(kept.file("state.json"))
         .unwrap()
-        .replace("\"schemaVersion\": 6", "\"schemaVersion\": 7,\n  \"more\": {\"than\": \"we know\"}");
+        .replace("\"schemaVersion\": 7", "\"schemaVersion\": 8,\n  \"more\": {\"than\": \"we know\"}");
     fs::write(kept.file("state.json"), &newer).unwrap();
     let error = kept.load().unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 7, newest: 6, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 8, newest: 7, .. }), "{error:?}");
     assert_eq!(error.code().name, "HOST_STATE_NEWER");
     assert!(error.to_string().contains(&kept.file("state.json").display().to_string()), "{error}");
     assert_eq!(error.hints(), ["upgrade flotilla; cluster demo was not changed"]);
     assert_eq!(fs::read_to_string(kept.file("state.json")).unwrap(), newer);
-    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 7}"#).unwrap();
+    fs::write(kept.file("renewal.json"), r#"{"schemaVersion": 8}"#).unwrap();
     let error = kept.store.recovery(kept.cluster.name()).unwrap_err();
-    assert!(matches!(error, EngineError::Newer { version: 7, .. }), "{error:?}");
+    assert!(matches!(error, EngineError::Newer { version: 8, .. }), "{error:?}");
     // Others must not get its ranges.
     let ranges = kept.store.ranges(&"other".parse().unwrap()).unwrap();
     assert_eq!(ranges, kept.ranges());
@@ -375,7 +375,7 @@ fn a_damaged_state_is_told_with_what_is_wrong_and_nothing_proposes_to_delete_it(
     cluster.yaml: line 1, column 1 (``): unexpected end of file
     it is the state of cluster other
     EOF while parsing a string at line 1 column 5
-    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `founded`, `bundle`, `bundles`, `ids`, `cni`, `authorities`
+    unknown field `more`, expected one of `subnet`, `podSubnet`, `nodes`, `highest`, `adding`, `leaving`, `ghosts`, `relabelling`, `founded`, `bundle`, `bundles`, `ids`, `cni`, `authorities`
     `schemaVersion` is "two"
     it has no `spec`
     "#);
@@ -575,8 +575,11 @@ fn what_was_peeked_at_is_read_again_only_if_another_command_changed_it() {
     assert_eq!(locked.refresh(None).unwrap(), Some(changed));
     locked.remove().unwrap();
     assert_eq!(locked.refresh(Some(nobody_else.clone())).unwrap(), None);
+    drop(locked);
+    let locked = kept.lock("a test", WhenBusy::Fail, nobody_waits).unwrap();
     let error = locked.refresh_existing(nobody_else).unwrap_err();
-    assert!(matches!(error, EngineError::NoCluster { .. }), "{error:?}");
+    assert!(matches!(error, EngineError::DeletedMeanwhile { .. }), "{error:?}");
+    assert_eq!(kept.store.names().unwrap(), [], "the lock is not left behind");
 }
 
 #[test]
@@ -683,9 +686,9 @@ fn a_state_without_isolation_is_read_and_has_none() {
     let kept = Kept::saved();
     let text = fs::read_to_string(kept.file("state.json")).unwrap();
     assert!(
-        text.contains("\"schemaVersion\": 6") && !text.contains("isolation") && !text.contains("\"ids\"")
+        text.contains("\"schemaVersion\": 7") && !text.contains("isolation") && !text.contains("\"ids\"")
     );
-    fs::write(kept.file("state.json"), text.replace("\"schemaVersion\": 6", "\"schemaVersion\": 4")).unwrap();
+    fs::write(kept.file("state.json"), text.replace("\"schemaVersion\": 7", "\"schemaVersion\": 4")).unwrap();
     assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
 }
 
@@ -694,9 +697,23 @@ fn the_port_of_the_api_is_kept_and_a_state_of_version_5_has_none() {
     let mut kept = Kept::saved();
     let path = kept.file("state.json");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\"schemaVersion\": 6", "\"schemaVersion\": 5")).unwrap();
+    fs::write(&path, text.replace("\"schemaVersion\": 7", "\"schemaVersion\": 5")).unwrap();
     assert_eq!(kept.load().unwrap().unwrap().api_port(), 6443);
     kept.cluster.spec.api_server.port = Some(8443);
     kept.save(&kept.cluster).unwrap();
     assert_eq!(kept.load().unwrap().unwrap().api_port(), 8443);
+}
+
+#[test]
+fn what_nodes_are_being_given_is_kept_and_a_state_of_version_6_has_none() {
+    let mut kept = Kept::saved();
+    let path = kept.file("state.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"schemaVersion\": 7", "\"schemaVersion\": 6")).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
+    let node = kept.cluster.spec.nodes[0].name.clone();
+    let left = kept.cluster.allocations.relabelling.entry(node).or_default();
+    left.add(&"disk=ssd".parse().unwrap(), &["gpu:NoSchedule".parse().unwrap()]);
+    kept.save(&kept.cluster).unwrap();
+    assert_eq!(kept.load().unwrap().unwrap(), kept.cluster);
 }

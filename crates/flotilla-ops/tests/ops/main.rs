@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
+mod bundles;
 mod data;
 mod delete;
 mod etcd;

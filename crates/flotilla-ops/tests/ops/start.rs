@@ -8,10 +8,10 @@ use flotilla_engine::converge::Wait;
 use flotilla_engine::store::WhenBusy;
 use flotilla_ops::file::FileText;
 use flotilla_ops::start::{self, GivenNetwork, Request, Sizes, Started, Typed, Wanted};
-use flotilla_ops::{Context, OpError, apply};
+use flotilla_ops::{Context, OpError, apply, delete};
 use flotilla_spec::{ClusterSpec, Cpus, Isolation};
 
-use flotilla_testkit::fake::When;
+use flotilla_testkit::fake::{When, until_killed_async};
 
 use crate::world::{World, demo, killed_anywhere, refused};
 
@@ -67,7 +67,7 @@ fn applying(body: &str) -> apply::Request {
 async fn apply(cx: &Context<'_>, body: &str) -> Result<Changed, OpError> {
     match apply::prepare(cx, &applying(body)).await? {
         apply::Prepared::Change(prepared) => prepared.run().await,
-        apply::Prepared::New(_) => Ok(start(cx, &request(Wanted::File(file(body)))).await?.changed),
+        apply::Prepared::New(new) => Ok(new.start().await?.run().await?.changed),
     }
 }
 
@@ -128,6 +128,22 @@ async fn what_cannot_change_is_refused_and_sizes_wait_for_the_next_boot() {
     sized.sizes.cpus = Some(Cpus::Max);
     let started = start(&cx, &of(sized)).await.unwrap();
     assert_eq!((started.changed, started.sizes_pending.len()), (Changed::No, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_waited_for_a_delete_makes_no_other_cluster() {
+    let world = World::empty();
+    let (cx, request) = (world.context(), of(typed(1)));
+    start(&cx, &request).await.unwrap();
+    let prepared = start::prepare(&cx, &request).await.unwrap();
+    delete::run(&cx, &delete::Request { cluster: demo(), busy: WhenBusy::Wait }).await.unwrap();
+    let error = prepared.run().await.unwrap_err();
+    assert_eq!(
+        (error.code().name, error.to_string().as_str()),
+        ("GUEST_NO_CLUSTER", "cluster demo was deleted meanwhile")
+    );
+    assert_eq!(world.store.names().unwrap(), [], "the lock would look like an unfinished cluster");
+    assert_eq!(start(&cx, &request).await.unwrap().changed, Changed::Yes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,6 +284,37 @@ async fn killed_at_any_call_apply_goes_on() {
             world
         };
         killed_anywhere(made, async |cx| apply(cx, after).await).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_a_killed_apply_are_taken_away_by_a_file_without_them() {
+    const LABELLED: &str = "nodes: [{role: control-plane, labels: {a: b}, taints: ['gpu:NoExecute']}]\n";
+    let node = "demo".parse().unwrap();
+    for (before, killed) in [(SMALLER, LABELLED), (LABELLED, SMALLER)] {
+        for when in [When::Before, When::After] {
+            for started in [false, true] {
+                let world = World::empty();
+                apply(&world.context(), SMALLER).await.unwrap();
+                apply(&world.context(), before).await.unwrap();
+                world.forget();
+                let registered = world.host.bootstrapper.registered(&node);
+                apply(&world.context(), killed).await.unwrap();
+                let calls = world.host.calls.take();
+                let nth = 1 + calls.iter().position(|call| call.starts_with("update-labels")).unwrap();
+                apply(&world.context(), before).await.unwrap();
+                world.forget();
+                world.host.calls.kill_nth(nth, when);
+                let cx = world.context();
+                assert!(until_killed_async(Box::pin(apply(&cx, killed))).await.is_none());
+                if started {
+                    start(&cx, &request(Wanted::File(file(before)))).await.unwrap();
+                } else {
+                    apply(&cx, before).await.unwrap();
+                }
+                assert_eq!(world.host.bootstrapper.registered(&node), registered, "{killed} killed {when:?}");
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ pub const CASES: &[(&str, Case)] = cases![
     a_machine_knows_the_others_of_its_time_until_it_is_told_of_more,
     a_record_stays_while_its_machine_is_stopped_and_started,
     a_removed_machine_loses_its_record,
+    a_machine_names_the_bundles_that_it_needs,
     nothing_in_a_machine_sees_or_changes_its_record,
     of_two_who_write_a_record_at_once_one_is_recorded,
 ];
@@ -147,6 +148,19 @@ async fn a_removed_machine_loses_its_record(subject: Subject<'_>, cluster: &Clus
     subject.remove(cluster).await;
     subject.make(cluster).await;
     assert_eq!(recorded(subject, cluster).await, Membership::None);
+}
+
+async fn a_machine_names_the_bundles_that_it_needs(subject: Subject<'_>, cluster: &Cluster) {
+    let spec = MachineSpec::of(cluster, &cluster.primary().expect("it has addresses"));
+    subject.make(cluster).await;
+    for is_on in [true, false] {
+        if !is_on {
+            subject.stop(cluster).await;
+        }
+        let machines = subject.machines(cluster).await;
+        let needed = machines[node(cluster)].bundles().await.expect("it can be asked");
+        assert!(needed.contains(&spec.bundle) && needed.contains(&spec.image_store), "{needed:?}");
+    }
 }
 
 /// Where earlier releases had marks, and where the native driver has the record as the host sees it.

@@ -48,6 +48,13 @@ pub struct FakeBootstrapper {
     cut_off: Mutex<BTreeSet<String>>,
     /// The API does not answer, whatever runs.
     silent: AtomicBool,
+    /// Labels and taints that nodes were given while they ran.
+    registered: Mutex<BTreeMap<NodeName, BTreeSet<String>>>,
+}
+
+fn registration(node: &NodeSpec) -> BTreeSet<String> {
+    let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.chain(node.taints.iter().map(ToString::to_string)).collect()
 }
 
 impl FakeBootstrapper {
@@ -76,6 +83,12 @@ impl FakeBootstrapper {
     /// Gives a node a certificate, on or off, until its certificates are renewed.
     pub fn set_certificate(&self, node: &NodeName, certificate: Certificate) {
         self.certificate_of().insert(node.clone(), certificate);
+    }
+
+    /// The labels and taints that a node was given while it ran.
+    pub fn registered(&self, node: &NodeName) -> BTreeSet<String> {
+        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.get(node).cloned().unwrap_or_default()
     }
 
     fn certificate_of(&self) -> MutexGuard<'_, BTreeMap<NodeName, Certificate>> {
@@ -387,12 +400,18 @@ impl Bootstrapper for FakeBootstrapper {
         &self,
         _: &Cluster,
         node: &Node,
-        _: &NodeSpec,
+        was: &NodeSpec,
         _: &dyn Machine,
     ) -> Result<Changed, BootstrapError> {
         let NodeSpec { name, labels, taints, .. } = &node.spec;
-        let taints: Vec<_> = taints.iter().map(ToString::to_string).collect();
-        let call = self.calls.begin(format!("update-labels {name} {labels} {}", taints.join(","))).await?;
+        let shown: Vec<_> = taints.iter().map(ToString::to_string).collect();
+        let call = self.calls.begin(format!("update-labels {name} {labels} {}", shown.join(","))).await?;
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = registered.entry(name.clone()).or_default();
+        // What it was given otherwise stays.
+        has.retain(|one| !registration(was).contains(one));
+        has.extend(registration(&node.spec));
+        drop(registered);
         call.end()?;
         Ok(Changed::Yes)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +20,12 @@ const BUILDABLE: [&str; 3] = ["v1.37.1", "v1.36.4", "v1.35.7"];
 /// A store with the bundle of the default version in it. A digest is made from the version's text.
 #[derive(Debug)]
 pub struct FakeBundles {
-    calls: Calls,
-    built: Mutex<BTreeSet<KubernetesVersion>>,
-    held: Arc<Mutex<BTreeMap<String, usize>>>,
+    pub(super) calls: Calls,
+    built: Mutex<BTreeMap<KubernetesVersion, Origin>>,
+    pub(super) held: Arc<Mutex<BTreeMap<String, usize>>>,
+    pub(super) is_root: AtomicBool,
+    /// Bytes that builds have left.
+    pub(super) left: AtomicU64,
 }
 
 /// The bundle does not exist, or this host cannot build it.
@@ -49,8 +53,14 @@ impl From<Fault> for BundlesError {
 
 impl FakeBundles {
     pub fn new(calls: &Calls) -> Self {
-        let bundles = Self { calls: calls.clone(), built: Mutex::default(), held: Arc::default() };
-        bundles.built().insert(bundles.default_version());
+        let bundles = Self {
+            calls: calls.clone(),
+            built: Mutex::default(),
+            held: Arc::default(),
+            is_root: AtomicBool::new(true),
+            left: AtomicU64::default(),
+        };
+        bundles.built().insert(bundles.default_version(), Origin::Own);
         bundles
     }
 
@@ -64,20 +74,20 @@ impl FakeBundles {
         locked(&self.held).keys().cloned().collect()
     }
 
-    fn built(&self) -> MutexGuard<'_, BTreeSet<KubernetesVersion>> {
+    pub(super) fn built(&self) -> MutexGuard<'_, BTreeMap<KubernetesVersion, Origin>> {
         locked(&self.built)
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn facts(version: &KubernetesVersion) -> BundleFacts {
+pub(super) fn facts(version: &KubernetesVersion) -> BundleFacts {
     BundleFacts { digest: format!("sha256-of-{version}"), kubernetes: version.clone() }
 }
 
-fn none(which: &(impl ToString + ?Sized)) -> BundlesError {
+pub(super) fn none(which: &(impl ToString + ?Sized)) -> BundlesError {
     let error = Box::new(NoBundle(which.to_string()));
     BundlesError { kind: BundlesErrorKind::Unavailable, error }
 }
@@ -106,18 +116,19 @@ impl Bundles for FakeBundles {
 
     fn find(&self, which: &str) -> Result<BundleFacts, BundlesError> {
         let built = self.built();
-        let mut all = built.iter().map(facts);
+        let mut all = built.keys().map(facts);
         all.find(|it| it.kubernetes.to_string() == which || it.digest == which).ok_or_else(|| none(which))
     }
 
     fn check(&self, version: &KubernetesVersion) -> Result<(), BundlesError> {
-        let is_known = BUILDABLE.contains(&version.to_string().as_str()) || self.built().contains(version);
+        let is_known =
+            BUILDABLE.contains(&version.to_string().as_str()) || self.built().contains_key(version);
         if is_known { Ok(()) } else { Err(none(version)) }
     }
 
     fn prospect(&self, version: &KubernetesVersion) -> Result<Prospect, BundlesError> {
         self.check(version)?;
-        Ok(if self.built().contains(version) { Prospect::Found } else { Prospect::Buildable })
+        Ok(if self.built().contains_key(version) { Prospect::Found } else { Prospect::Buildable })
     }
 
     fn forecast(&self, version: &KubernetesVersion) -> Result<Option<Forecast>, BundlesError> {
@@ -134,9 +145,9 @@ impl Bundles for FakeBundles {
     ) -> Result<(BundleFacts, Origin), BundlesError> {
         self.check(version)?;
         let call = self.calls.begin_now(format!("ensure-bundle {version}"))?;
-        self.built().insert(version.clone());
+        let origin = *self.built().entry(version.clone()).or_insert(Origin::Own);
         call.end()?;
-        Ok((facts(version), Origin::Own))
+        Ok((facts(version), origin))
     }
 
     fn kubectl(&self, digest: &str) -> PathBuf {
@@ -144,7 +155,7 @@ impl Bundles for FakeBundles {
     }
 
     fn hold(&self, digest: &str) -> Result<BundleHold, BundlesError> {
-        if !self.built().iter().any(|version| facts(version).digest == digest) {
+        if !self.built().keys().any(|version| facts(version).digest == digest) {
             return Err(none(digest));
         }
         *locked(&self.held).entry(digest.to_owned()).or_default() += 1;

@@ -153,6 +153,11 @@ impl Calls {
         call
     }
 
+    /// Notes a call that does nothing else.
+    pub fn note(&self, line: impl Into<String>) -> Result<(), Fault> {
+        self.begin_now(line.into())?.end()
+    }
+
     /// Like `begin`, for calls that cannot wait.
     pub(super) fn begin_now(&self, line: String) -> Result<Call, Fault> {
         let (mut when, mut killed) = (None, None);

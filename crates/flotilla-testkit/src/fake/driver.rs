@@ -199,7 +199,8 @@ impl Driver for FakeDriver {
         let machine = {
             let mut state = self.state();
             let machine = state.machines.entry((cluster.clone(), node.clone())).or_insert_with(|| {
-                let machine = FakeMachine::named(node.clone(), &self.script);
+                let mut machine = FakeMachine::named(node.clone(), &self.script);
+                machine.bundles = vec![spec.bundle.clone(), spec.image_store.clone()];
                 machine.made_by(&self.name, &self.programs, &self.calls)
             });
             if machine.state.power == Power::Off || machine.config().is_none() {

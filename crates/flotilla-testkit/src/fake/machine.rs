@@ -24,6 +24,8 @@ pub struct FakeMachine {
     name: NodeName,
     driver: DriverName,
     pub(super) state: MachineState,
+    /// What it was made from.
+    pub(super) bundles: Vec<String>,
     programs: Programs,
     inside: Arc<Inside>,
     /// Where its host notes what its own program is asked.
@@ -39,6 +41,8 @@ struct Inside {
     unreadable: Mutex<BTreeSet<String>>,
     /// Its host cannot reach its disk while it is off.
     has_hidden_disk: AtomicBool,
+    /// No program in it ends within its limit.
+    hangs: AtomicBool,
     /// The first whose key is in a command's words is taken from the script and is the answer.
     script: Mutex<Vec<(&'static str, Answer)>>,
     /// How it is configured; none before its first boot.
@@ -63,6 +67,7 @@ impl FakeMachine {
             record: Mutex::new(Some(MachineRecord::default())),
             unreadable: Mutex::default(),
             has_hidden_disk: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
             script: Mutex::new(script.to_vec()),
             config: Mutex::default(),
             statuses: Mutex::default(),
@@ -70,7 +75,7 @@ impl FakeMachine {
         };
         let state = MachineState { power: Power::On, intact: true };
         let (driver, programs, host) = (DriverName::default(), Programs::default(), Calls::default());
-        Self { name, driver, state, programs, inside: Arc::new(inside), host }
+        Self { name, driver, state, bundles: Vec::new(), programs, inside: Arc::new(inside), host }
     }
 
     pub(super) fn made_by(self, driver: &DriverName, programs: &Programs, host: &Calls) -> Self {
@@ -127,6 +132,11 @@ impl FakeMachine {
     /// Lets its host not reach its disk while it is off.
     pub fn hide_disk(&self) {
         self.inside.has_hidden_disk.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets no program in it end within its limit.
+    pub fn hang(&self) {
+        self.inside.hangs.store(true, Ordering::Relaxed);
     }
 
     /// Loses a file, whether the machine is on or off.
@@ -246,6 +256,11 @@ impl Machine for FakeMachine {
         Ok(call.end()?)
     }
 
+    async fn bundles(&self) -> Result<Vec<String>, DriverError> {
+        self.require_known()?;
+        Ok(self.bundles.clone())
+    }
+
     fn offline_logs(&self, lines: usize) -> io::Result<Option<Vec<LogFile>>> {
         let files = self.files();
         let logs = files.iter().filter(|(path, _)| path.starts_with("/var/log/"));
@@ -276,6 +291,10 @@ impl Guest for FakeMachine {
         self.require_power()?;
         let argv = cmd.argv.join(" ");
         let call = self.inside.calls.begin(argv.clone()).await?;
+        if self.inside.hangs.load(Ordering::Relaxed) {
+            let (node, limit) = (self.name.to_string(), cmd.limit.unwrap_or(Cmd::DEFAULT_LIMIT));
+            return Err(GuestError::TimedOut { node, what: argv, limit });
+        }
         if let ["rm", "-f" | "-rf", paths @ ..] = &cmd.argv.iter().map(String::as_str).collect::<Vec<_>>()[..]
         {
             self.files().retain(|path, _| !paths.contains(&path.as_str()));

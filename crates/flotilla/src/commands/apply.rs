@@ -1,10 +1,9 @@
 //! `flotilla apply`
 
 use flotilla_core::{Changed, Drain};
-use flotilla_engine::converge::Wait;
+use flotilla_ops::OpError;
 use flotilla_ops::apply::{self, Prepared, Request};
 use flotilla_ops::change::Plan;
-use flotilla_ops::{OpError, start as start_ops};
 use serde_json::json;
 
 use crate::args::ApplyArgs;
@@ -23,8 +22,7 @@ pub(crate) fn run(
     let (cx, file) = file::open(profile, &args.file.path, screen, wiring)?;
     let context = cx.context();
     let drain = Drain { limit: args.draining.drain_timeout, force: args.draining.force };
-    let wait_limit = args.waiting.wait_timeout;
-    let request = Request { file, drain, wait_limit, busy: args.lock.busy() };
+    let request = Request { file, drain, wait_limit: args.waiting.wait_timeout, busy: args.lock.busy() };
     if args.dry_run {
         let plan = cx.wait(apply::plan(&context, &request))?;
         tell_outages(&cx, &plan);
@@ -36,16 +34,7 @@ pub(crate) fn run(
         return Ok(());
     }
     match prepared {
-        Prepared::New(_) => {
-            let request = start_ops::Request {
-                cluster: cx.name.clone(),
-                wanted: start_ops::Wanted::File(request.file),
-                wait: Wait::for_cluster(wait_limit),
-                force: false,
-                busy: request.busy,
-            };
-            start::start(&cx, &request, args.yes)
-        }
+        Prepared::New(new) => start::run_prepared(&cx, cx.wait(new.start())?, args.yes),
         Prepared::Change(prepared) => {
             cx.handle_signals()?;
             let plan = prepared.plan.clone();

@@ -1,17 +1,14 @@
 //! `flotilla doctor`
 
 use flotilla_core::Severity;
-use flotilla_ops::admission::{self, fatal};
-use flotilla_ops::certificates;
+use flotilla_ops::admission::fatal;
+use flotilla_ops::doctor;
 
 use crate::cluster::Cx;
 
 /// Shows everything that was looked at. The exit status is that of the first thing that is fatal.
 pub(crate) fn run(cx: &Cx) -> u8 {
-    let context = cx.context();
-    let mut findings = cx.wait(admission::examine(&context, &context.bundles.default_version()));
-    findings.extend(cx.wait(context.fleet.examine_options()));
-    findings.extend(cx.wait(certificates::examine(&context)));
+    let mut findings = cx.wait(doctor::run(&cx.context()));
     for finding in &mut findings {
         finding.cure = cx.screen.named(&finding.cure);
     }

@@ -52,14 +52,15 @@ pub(crate) fn run(
         let text = format!("--keep-context is ignored: {} becomes the current context", cx.name);
         cx.screen.warning(&text, "select another one with `kubectl config use-context NAME`");
     }
-    let started = start(&cx, &request, args.yes || !args.accepted.interactive);
+    let context = cx.context();
+    let prepared = cx.wait(start::prepare(&context, &request));
+    let yes = args.yes || !args.accepted.interactive;
+    let started = prepared.and_then(|prepared| run_prepared(&cx, prepared, yes));
     failure::kept(&cx, args.accepted.failure, started)
 }
 
 /// Starts a cluster. Asks before a long build, unless `yes` was given.
-pub(crate) fn start(cx: &Cx, request: &Request, yes: bool) -> Result<(), OpError> {
-    let context = cx.context();
-    let prepared = cx.wait(start::prepare(&context, request))?;
+pub(crate) fn run_prepared(cx: &Cx, prepared: Prepared<'_>, yes: bool) -> Result<(), OpError> {
     if !agreed(cx, &prepared, yes)? {
         return Ok(());
     }

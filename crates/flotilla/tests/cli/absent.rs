@@ -135,7 +135,7 @@ fn a_cluster_of_a_newer_flotilla_is_told_as_that_and_left_alone() {
     status: 38
     ----- stdout -----
     ----- stderr -----
-    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: schema version 1000 is not supported, the newest supported one is 6
+    error[HOST_STATE_NEWER]: [HOME]/flotilla/clusters/broken/state.json was written by a newer flotilla: schema version 1000 is not supported, the newest supported one is 7
     hint: upgrade flotilla; cluster broken was not changed
     ");
     for command in ["start", "stop", "pause", "kubectl", "ssh", "logs", "ip", "update-context"] {

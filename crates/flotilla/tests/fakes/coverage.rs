@@ -1,4 +1,4 @@
-//! Every command that touches clusters: what makes it succeed, and what makes it be refused.
+//! Every command: what makes it succeed, and what makes it be refused.
 
 use std::collections::BTreeSet;
 
@@ -33,6 +33,9 @@ const LARGE: &[&str] = &["start --control-planes 3 --nodes 4"];
 const SMALL: &[&str] = &["start --nodes 2"];
 const STOPPED: &[&str] = &["start --nodes 2", "stop"];
 const PAUSED: &[&str] = &["start", "pause"];
+/// A cluster, and a bundle that it does not use.
+const OTHER_BUNDLE: &[&str] = &["start --nodes 2", "bundle build --kubernetes-version v1.36.4"];
+const NO_BUNDLE: &str = "BUNDLE_NOT_FOUND";
 const NO_CLUSTER: &str = "GUEST_NO_CLUSTER";
 const NO_NODE: &str = "GUEST_NODE_NOT_FOUND";
 
@@ -148,31 +151,61 @@ pub(super) const CASES: &[Case] = &[
     case("logs", Reads, STOPPED, "logs m02", ("logs -f m02", "GUEST_NOT_RUNNING")),
     case("node logs", Reads, SMALL, "node logs m02", ("node logs m09", NO_NODE)),
     case("ip", Reads, SMALL, "ip", ("ip -p absent", NO_CLUSTER)),
-    case("doctor", Reads, &[], "doctor", ("doctor --wrong", "")),
+    case("doctor", Reads, SMALL, "doctor", ("doctor --wrong", "")),
     case("update-context", Changes, SMALL, "update-context", ("update-context -p absent", NO_CLUSTER)),
+    case("kubectl", Reads, SMALL, "kubectl get nodes", ("-p absent kubectl get nodes", NO_CLUSTER)),
+    case("bundle list", Reads, OTHER_BUNDLE, "bundle list", ("bundle list --wrong", "")),
+    case("bundle show", Reads, OTHER_BUNDLE, "bundle show v1.36.4", ("bundle show v1.30.0", NO_BUNDLE)),
+    case("bundle verify", Reads, OTHER_BUNDLE, "bundle verify v1.36.4", ("bundle verify v1.30.0", NO_BUNDLE)),
+    case(
+        "bundle build",
+        Changes,
+        &[],
+        "bundle build --kubernetes-version v1.36.4",
+        ("bundle build --kubernetes-version v1.30.0", NO_BUNDLE),
+    ),
+    case("bundle clean", Changes, OTHER_BUNDLE, "bundle clean", ("bundle clean --wrong", "")),
+    Case {
+        again: Some(NO_BUNDLE),
+        ..case(
+            "bundle remove",
+            Changes,
+            OTHER_BUNDLE,
+            "bundle remove v1.36.4",
+            ("bundle remove v1.37.1", "BUNDLE_IN_USE"),
+        )
+    },
+    case(
+        "bundle export",
+        Changes,
+        OTHER_BUNDLE,
+        "bundle export v1.36.4 HOME/new.bundle",
+        ("bundle export v1.30.0 HOME/new.bundle", NO_BUNDLE),
+    ),
+    case(
+        "bundle import",
+        Changes,
+        &[
+            "start",
+            "bundle build --kubernetes-version v1.36.4",
+            "bundle export v1.36.4 HOME/old.bundle",
+            "bundle remove v1.36.4",
+        ],
+        "bundle import HOME/old.bundle",
+        ("bundle import HOME/missing.bundle", "HOST_IO"),
+    ),
+    case("schema", Reads, &[], "schema", ("schema --wrong", "")),
+    case("version", Reads, &[], "version", ("version --wrong", "")),
+    case("completion", Reads, &[], "completion bash", ("completion nonsense", "")),
 ];
 
-/// Commands that need no world, and `kubectl`, whose program replaces ours: the tests of the real binary have them.
-const ELSEWHERE: &[&str] = &[
-    "schema",
-    "version",
-    "completion",
-    "kubectl",
-    "docker-env",
-    "node docker-env",
-    "bundle build",
-    "bundle list",
-    "bundle show",
-    "bundle verify",
-    "bundle clean",
-    "bundle remove",
-    "bundle export",
-    "bundle import",
-];
+/// Commands that are refused whatever runs, and the code of the error.
+pub(super) const REFUSED: &[(&str, &str)] = &[("docker-env", "MK_USAGE"), ("node docker-env", "MK_USAGE")];
 
 #[test]
 fn no_command_is_forgotten() {
-    let known: BTreeSet<_> = CASES.iter().map(|case| case.command).chain(ELSEWHERE.iter().copied()).collect();
+    let refused = REFUSED.iter().map(|(command, _)| *command);
+    let known: BTreeSet<_> = CASES.iter().map(|case| case.command).chain(refused).collect();
     let mut all = BTreeSet::new();
     leaves(&flotilla::command(), "", &mut all);
     let all: BTreeSet<_> = all.iter().map(String::as_str).collect();

@@ -1,6 +1,7 @@
 //! What is refused is refused before anything is touched, with a code of its own.
 
-use super::coverage::{CASES, ensure, for_all, prepared};
+use super::coverage::{CASES, REFUSED, ensure, for_all, prepared};
+use super::world::World;
 
 #[test]
 fn a_refused_command_changes_nothing() {
@@ -27,4 +28,14 @@ fn without_root_nothing_is_touched() {
         ensure(ran.status == 0 || is_refused, format!("`{}`: {calls:?} {ran}", case.line))?;
         ensure(world.found() == before, format!("`{}` has changed something", case.line))
     });
+}
+
+#[test]
+fn commands_that_are_always_refused_ask_nothing() {
+    let world = World::after(&["start --nodes 2"]);
+    for (line, code) in REFUSED {
+        let ran = world.run(line);
+        assert_eq!(ran.code(), *code, "{ran}");
+        assert_eq!(world.host.calls.take(), [""; 0], "{line}");
+    }
 }

@@ -75,6 +75,17 @@ fn a_result_names_what_was_done_to_what() {
       recovered etcd of cluster flotilla (7 keys)
     update-context
       No changes required for the "flotilla" context, which points to 10.213.0.254:6443 in /home/.kube/config
+    bundle build --kubernetes-version v1.36.4
+      built bundle sha256-of-v1 for Kubernetes v1.36.4 (900 bytes)
+    bundle clean
+      freed 1.0 MB
+    bundle remove v1.36.4
+      removed bundle sha256-of-v1
+    bundle export v1.36.4 HOME/new.bundle
+      exported bundle sha256:sha256-of-v1.36.4 to HOME/new.bundle
+      import it with: flotilla bundle import HOME/new.bundle --digest sha256-of-v1.36.4
+    bundle import HOME/old.bundle
+      imported bundle sha256-of-v1 for Kubernetes v1.36.4
     "#);
 }
 

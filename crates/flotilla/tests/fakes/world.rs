@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use flotilla::{Console, Settings, Wiring};
+use flotilla::{Console, Replacement, Settings, Wiring};
 use flotilla_core::{Driver, MachineId};
 use flotilla_engine::store::ClusterStore;
 use flotilla_spec::HostSize;
@@ -161,9 +164,10 @@ impl World {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Everything a person can find out about all clusters, and what etcd knows of itself.
+    /// Everything a person can find out about all clusters and bundles, and what etcd knows of itself.
     pub(super) fn found(&self) -> String {
-        let mut found = vec![self.run("list -o json").to_string()];
+        let mut found =
+            ["list -o json", "bundle list -o json"].map(|line| self.run(line).to_string()).to_vec();
         for name in ClusterStore::new(&self.settings().home).names().unwrap() {
             let of = |command: &str| self.run(&format!("{command} -p {name}")).to_string();
             found.extend(["export", "status -o json", "node list -o json"].map(of));
@@ -191,6 +195,8 @@ impl World {
     }
 
     fn wire(&self, settings: &Settings) -> Wiring {
+        self.host.bundles.set_root(self.is_root);
+        let calls = self.host.calls.clone();
         Wiring {
             hosts: self.host.hosts.clone(),
             bootstrapper: self.host.bootstrapper.clone(),
@@ -201,6 +207,13 @@ impl World {
             host: HostSize { cpus: 8, memory: 32 << 30 },
             is_root: self.is_root,
             cancels_on_signals: false,
+            replace_us: Arc::new(move |Replacement { program, args, env }| {
+                let shown = |(name, value): &(&str, PathBuf)| format!("{name}={}", value.display());
+                let words = env.iter().map(shown).chain([program.display().to_string()]);
+                let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+                let line = words.chain(args).collect::<Vec<_>>().join(" ");
+                calls.note(line).map_err(io::Error::other)
+            }),
         }
     }
 }

@@ -1,17 +1,15 @@
 //! `flotilla bundle build`
 
-use flotilla_bundle::{BundleStore, Request, SourceChoice};
-use flotilla_core::Event;
-use flotilla_core::event::Outcome;
-use flotilla_core::event::size;
-use flotilla_ops::OpError;
-use flotilla_ops::bundles::remark;
+use flotilla_core::SourceChoice;
+use flotilla_core::event::{Outcome, size};
+use flotilla_ops::bundles::build::{self, Request};
+use flotilla_ops::{Context, OpError};
 
-use super::summary;
+use super::to_json;
 use crate::args::{BuildArgs, SourceArg};
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) -> Result<(), OpError> {
+pub(crate) fn run(cx: &Context<'_>, args: BuildArgs, screen: &Screen) -> Result<(), OpError> {
     let request = Request {
         kubernetes: args.kubernetes_version,
         kubernetes_source: args.kubernetes_source,
@@ -21,16 +19,13 @@ pub(crate) fn run(bundle_store: &BundleStore, args: BuildArgs, screen: &Screen) 
         },
         keep_cache: args.keep_cache,
     };
-    let made = bundle_store.ensure(&request, screen.reporter())?;
-    let manifest = &made.bundle.manifest;
-    if let Some(text) = remark(&manifest.kubernetes, manifest.short_digest(), made.origin) {
-        screen.reporter().report(Event::Note { text });
-    }
-    let bundle = format!("bundle {} for Kubernetes {}", manifest.short_digest(), manifest.kubernetes);
-    let disk = size(made.bundle.on_disk());
-    screen.result(&summary(&made.bundle), || match made.outcome {
-        Outcome::Done => format!("built {bundle} ({disk})"),
-        Outcome::Kept => format!("{bundle} already exists ({disk})"),
+    let built = build::run(cx, &request)?;
+    let bundle = &built.bundle;
+    let named = format!("bundle {} for Kubernetes {}", bundle.short_digest(), bundle.kubernetes);
+    let disk = size(bundle.sizes.on_disk);
+    screen.result(&to_json(bundle), || match built.outcome {
+        Outcome::Done => format!("built {named} ({disk})"),
+        Outcome::Kept => format!("{named} already exists ({disk})"),
     });
     Ok(())
 }

@@ -1,15 +1,14 @@
 //! `flotilla bundle clean`
 
-use flotilla_bundle::BundleStore;
 use flotilla_core::event::size;
-use serde_json::json;
+use flotilla_ops::bundles::clean;
+use flotilla_ops::{Context, OpError};
 
 use crate::screen::Screen;
-use flotilla_ops::OpError;
 
-pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpError> {
-    let freed = bundle_store.clean(screen.reporter())?;
-    screen.result(&json!({"freedBytes": freed}), || match freed {
+pub(crate) fn run(cx: &Context<'_>, screen: &Screen) -> Result<(), OpError> {
+    let cleaned = clean::run(cx)?;
+    screen.result(&cleaned, || match cleaned.freed_bytes {
         0 => "nothing to remove".to_owned(),
         freed => format!("freed {}", size(freed)),
     });

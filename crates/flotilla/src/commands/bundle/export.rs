@@ -1,18 +1,18 @@
 //! `flotilla bundle export`
 
-use flotilla_bundle::BundleStore;
-use flotilla_ops::OpError;
+use flotilla_ops::bundles::export::{self, Request};
+use flotilla_ops::{Context, OpError};
 
-use super::summary;
+use super::to_json;
 use crate::args::ExportArgs;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &ExportArgs, screen: &Screen) -> Result<(), OpError> {
-    let bundle = bundle_store.find(&args.which)?;
-    bundle_store.export(&bundle, &args.file, screen.reporter())?;
-    let digest = &bundle.manifest.digest;
-    screen.result(&summary(&bundle), || {
-        let file = args.file.display();
+pub(crate) fn run(cx: &Context<'_>, args: ExportArgs, screen: &Screen) -> Result<(), OpError> {
+    let request = Request { which: args.which, file: args.file };
+    let bundle = export::run(cx, &request)?;
+    let digest = &bundle.digest;
+    screen.result(&to_json(&bundle), || {
+        let file = request.file.display();
         format!("exported bundle sha256:{digest} to {file}\nimport it with: flotilla bundle import {file} --digest {digest}")
     });
     Ok(())

@@ -1,17 +1,16 @@
 //! `flotilla bundle import`
 
-use flotilla_bundle::BundleStore;
-use flotilla_ops::OpError;
+use flotilla_ops::bundles::import::{self, Request};
+use flotilla_ops::{Context, OpError};
 
-use super::summary;
+use super::to_json;
 use crate::args::ImportArgs;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &ImportArgs, screen: &Screen) -> Result<(), OpError> {
-    let bundle = bundle_store.import(&args.file, args.digest.as_deref(), screen.reporter())?;
-    let manifest = &bundle.manifest;
-    screen.result(&summary(&bundle), || {
-        format!("imported bundle {} for Kubernetes {}", manifest.short_digest(), manifest.kubernetes)
+pub(crate) fn run(cx: &Context<'_>, args: ImportArgs, screen: &Screen) -> Result<(), OpError> {
+    let bundle = import::run(cx, &Request { file: args.file, digest: args.digest })?;
+    screen.result(&to_json(&bundle), || {
+        format!("imported bundle {} for Kubernetes {}", bundle.short_digest(), bundle.kubernetes)
     });
     Ok(())
 }

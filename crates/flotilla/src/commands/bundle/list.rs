@@ -1,22 +1,22 @@
 //! `flotilla bundle list`
 
-use flotilla_bundle::{BundleStore, Listing};
 use flotilla_core::event::size;
-use flotilla_core::explain::one_line;
+use flotilla_core::{BundleList, short_digest};
+use flotilla_ops::bundles::list;
+use flotilla_ops::{Context, OpError};
 use serde_json::Value;
 
-use super::summary;
+use super::to_json;
 use crate::screen::{Screen, table};
-use flotilla_ops::OpError;
 
-pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpError> {
-    let Listing { bundles, unreadable } = bundle_store.list()?;
-    for (digest, error) in &unreadable {
-        let short = digest.get(..12).unwrap_or(digest);
-        screen.warning(&one_line(error), &format!("remove it with: flotilla bundle remove {short}"));
+pub(crate) fn run(cx: &Context<'_>, screen: &Screen) -> Result<(), OpError> {
+    let BundleList { bundles, unreadable } = list::run(cx)?;
+    for bundle in &unreadable {
+        let short = short_digest(&bundle.digest);
+        screen.warning(&bundle.why, &format!("remove it with: flotilla bundle remove {short}"));
     }
     if screen.is_json() {
-        screen.json(&Value::Array(bundles.iter().map(summary).collect()));
+        screen.json(&Value::Array(bundles.iter().map(to_json).collect()));
         return Ok(());
     }
     if bundles.is_empty() && unreadable.is_empty() {
@@ -24,13 +24,12 @@ pub(crate) fn run(bundle_store: &BundleStore, screen: &Screen) -> Result<(), OpE
         return Ok(());
     }
     let rows = bundles.iter().map(|bundle| {
-        let manifest = &bundle.manifest;
         let fields = [
-            manifest.kubernetes.as_str(),
-            manifest.short_digest(),
-            &size(bundle.on_disk()),
-            if manifest.imported { "imported" } else { &manifest.source },
-            &manifest.created,
+            bundle.kubernetes.as_str(),
+            bundle.short_digest(),
+            &size(bundle.sizes.on_disk),
+            if bundle.imported { "imported" } else { &bundle.source },
+            &bundle.created,
         ];
         fields.map(str::to_owned).to_vec()
     });

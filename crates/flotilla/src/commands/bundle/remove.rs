@@ -1,16 +1,15 @@
 //! `flotilla bundle remove`
 
-use flotilla_bundle::BundleStore;
-use flotilla_ops::OpError;
-use serde_json::json;
+use flotilla_core::short_digest;
+use flotilla_ops::bundles::remove::{self, Request};
+use flotilla_ops::{Context, OpError};
 
 use crate::args::WhichArgs;
+use crate::cluster::runtime;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
-    let digest = bundle_store.remove(&args.which, screen.reporter())?;
-    screen.result(&json!({"digest": digest}), || {
-        format!("removed bundle {}", digest.get(..12).unwrap_or(&digest))
-    });
+pub(crate) fn run(cx: &Context<'_>, args: WhichArgs, screen: &Screen) -> Result<(), OpError> {
+    let removed = runtime()?.block_on(remove::run(cx, &Request { which: args.which }))?;
+    screen.result(&removed, || format!("removed bundle {}", short_digest(&removed.digest)));
     Ok(())
 }

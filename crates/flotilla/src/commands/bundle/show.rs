@@ -1,66 +1,64 @@
 //! `flotilla bundle show`
 
-use flotilla_bundle::BundleStore;
-use flotilla_bundle::manifest::Sizes;
-use flotilla_bundle::source::Provenance;
 use flotilla_core::event::size;
-use flotilla_ops::OpError;
+use flotilla_core::{BundleDetails, BundleSizes, ComponentOrigin, short_digest};
+use flotilla_ops::bundles::show::{self, Request};
+use flotilla_ops::{Context, OpError};
 
 use crate::args::WhichArgs;
 use crate::screen::{Screen, table};
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
-    let bundle = bundle_store.find(&args.which)?;
+pub(crate) fn run(cx: &Context<'_>, args: WhichArgs, screen: &Screen) -> Result<(), OpError> {
+    let BundleDetails { summary, image_bytes, components, images, varies, record } =
+        show::run(cx, &Request { which: args.which })?;
     if screen.is_json() {
-        screen.json(&bundle);
+        screen.line(&record);
         return Ok(());
     }
-    let manifest = &bundle.manifest;
-    screen.line(&format!("Kubernetes:  {} ({})", manifest.kubernetes, manifest.architecture));
-    screen.line(&format!("Digest:      sha256:{}", manifest.digest));
-    screen.line(&format!("Built:       {}, from source '{}'", manifest.created, manifest.source));
-    if manifest.imported {
+    screen.line(&format!("Kubernetes:  {} ({})", summary.kubernetes, summary.architecture));
+    screen.line(&format!("Digest:      sha256:{}", summary.digest));
+    screen.line(&format!("Built:       {}, from source '{}'", summary.created, summary.source));
+    if summary.imported {
         screen.line("Imported:    yes: its sources are not verified");
     }
-    screen.line(&format!("Directory:   {}", bundle.path.display()));
-    screen.line(&format!("On disk:     {}", size(bundle.on_disk())));
+    screen.line(&format!("Directory:   {}", summary.path.display()));
+    screen.line(&format!("On disk:     {}", size(summary.sizes.on_disk)));
     screen.line("");
-    screen.line(&table(
-        &["DIRECTORY", "SIZE", "WHAT"],
-        folders(manifest.sizes, bundle.image_bytes()).into_iter(),
-    ));
-    let components = manifest.components.iter().map(|component| {
-        let from = match &component.provenance {
-            Provenance::GoModule { module, .. } => format!("Go module {module}"),
-            Provenance::Checkout { path, commit, modified } => {
-                let note = if *modified { ", modified" } else { "" };
-                format!("checkout {path} at {}{note}", commit.get(..12).unwrap_or(commit))
-            }
-            Provenance::OwnProgram { .. } => "flotilla's own program".into(),
-            Provenance::Debian { packages } => {
-                let unpinned = packages.iter().filter(|package| !package.pinned).count();
-                let note =
-                    if unpinned > 0 { format!(", {unpinned} not in the lock file") } else { String::new() };
-                format!("{} Debian packages{note}", packages.len())
-            }
-        };
-        vec![component.name.clone(), component.version.clone(), size(component.bytes), from]
+    screen.line(&table(&["DIRECTORY", "SIZE", "WHAT"], directories(summary.sizes, image_bytes).into_iter()));
+    let components = components.into_iter().map(|component| {
+        vec![component.name, component.version, size(component.bytes), origin(&component.from)]
     });
     screen.line("");
     screen.line(&table(&["COMPONENT", "VERSION", "SIZE", "FROM"], components));
     screen.line("");
-    screen.line(&table(&["IMAGE"], manifest.images.iter().map(|image| vec![image.clone()])));
-    if !manifest.varies.is_empty() {
-        let varies = manifest.varies.iter().map(|varies| vec![varies.path.clone(), varies.why.clone()]);
+    screen.line(&table(&["IMAGE"], images.into_iter().map(|image| vec![image])));
+    if !varies.is_empty() {
         screen.line("");
+        let varies = varies.into_iter().map(|(path, why)| vec![path, why]);
         screen.line(&table(&["VARIES BETWEEN BUILDS", "WHY"], varies));
     }
     Ok(())
 }
 
+fn origin(from: &ComponentOrigin) -> String {
+    match from {
+        ComponentOrigin::GoModule(module) => format!("Go module {module}"),
+        ComponentOrigin::Checkout { path, commit, modified } => {
+            let note = if *modified { ", modified" } else { "" };
+            format!("checkout {path} at {}{note}", short_digest(commit))
+        }
+        ComponentOrigin::OwnProgram => "flotilla's own program".to_owned(),
+        ComponentOrigin::Debian { packages, unpinned } => {
+            let note =
+                if *unpinned > 0 { format!(", {unpinned} not in the lock file") } else { String::new() };
+            format!("{packages} Debian packages{note}")
+        }
+    }
+}
+
 /// Where the bytes are.
-fn folders(sizes: Sizes, image: u64) -> Vec<Vec<String>> {
-    let row = |folder: &str, bytes: String, what: &str| vec![folder.to_owned(), bytes, what.to_owned()];
+fn directories(sizes: BundleSizes, image: u64) -> Vec<Vec<String>> {
+    let row = |directory: &str, bytes: String, what: &str| vec![directory.to_owned(), bytes, what.to_owned()];
     let mut rows = vec![
         row("rootfs", size(sizes.rootfs), "root file system of the nodes"),
         row("store", size(sizes.store), "images, unpacked for containerd"),
@@ -69,7 +67,7 @@ fn folders(sizes: Sizes, image: u64) -> Vec<Vec<String>> {
     if image > 0 {
         rows.push(row("", size(image), "images once more, as nodes mount them"));
     }
-    let shared = (sizes.rootfs + sizes.store + sizes.bin).saturating_sub(sizes.on_disk);
+    let shared = (sizes.rootfs + sizes.store + sizes.bin + image).saturating_sub(sizes.on_disk);
     if shared > 0 {
         rows.push(row("", format!("-{}", size(shared)), "in two places, on disk once"));
     }

@@ -1,18 +1,16 @@
 //! `flotilla bundle verify`
 
-use flotilla_bundle::BundleStore;
-use flotilla_bundle::inventory::Kind;
-use flotilla_ops::OpError;
+use flotilla_core::VerifiedBundle;
+use flotilla_ops::bundles::verify::{self, Request};
+use flotilla_ops::{Context, OpError};
 
-use super::summary;
+use super::to_json;
 use crate::args::WhichArgs;
 use crate::screen::Screen;
 
-pub(crate) fn run(bundle_store: &BundleStore, args: &WhichArgs, screen: &Screen) -> Result<(), OpError> {
-    let bundle = bundle_store.find(&args.which)?;
-    bundle_store.verify(&bundle, screen.reporter())?;
-    let digest = bundle.manifest.short_digest();
-    let files = bundle.manifest.files.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
-    screen.result(&summary(&bundle), || format!("verified bundle {digest}: {files} files match"));
+pub(crate) fn run(cx: &Context<'_>, args: WhichArgs, screen: &Screen) -> Result<(), OpError> {
+    let VerifiedBundle { bundle, files } = verify::run(cx, &Request { which: args.which })?;
+    let digest = bundle.short_digest();
+    screen.result(&to_json(&bundle), || format!("verified bundle {digest}: {files} files match"));
     Ok(())
 }
