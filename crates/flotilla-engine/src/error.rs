@@ -276,13 +276,7 @@ impl Explain for EngineError {
                 let flag = profile_flag(cluster);
                 vec![format!("delete it first with `flotilla delete{flag}`, or choose another name with -p")]
             }
-            Self::MountOver { cluster, node, mount, .. } => vec![format!(
-                "the node would delete files in {}: remove the mount with `flotilla node update {node} --mount {}-{}`, or \
-                 from the file that you apply",
-                mount.source.display(),
-                mount.target.display(),
-                profile_flag(cluster)
-            )],
+            Self::MountOver { cluster, node, mount, .. } => vec![without_mount(cluster, node, mount)],
             Self::NoQuorum { cluster, .. } => vec![bring_back(cluster)],
             Self::Paused { cluster, force } => {
                 let unpause = format!("unpause it first with `flotilla unpause{}`", profile_flag(cluster));
@@ -454,6 +448,16 @@ fn unresponsive(error: &GuestError) -> Vec<String> {
         )],
         _ => Vec::new(),
     }
+}
+
+fn without_mount(cluster: &ClusterName, node: &NodeName, mount: &HostMount) -> String {
+    format!(
+        "the node would delete files in {}: remove the mount with `flotilla node update {node} --mount {}-{}`, or \
+         from the file that you apply",
+        mount.source.display(),
+        mount.target.display(),
+        profile_flag(cluster)
+    )
 }
 
 fn bring_back(cluster: &ClusterName) -> String {
