@@ -186,7 +186,7 @@ impl Run {
             let command = prefix.into_iter().chain([compiled.flotilla.clone().into_os_string()]);
             Program::new(command).with(["bundle", "build", "--source", "build", "-o", "json"]).with(args)
         };
-        let guarded = Program { is_guarded: true, ..build(self.guard()?) };
+        let guarded = Program { is_guarded: true, ..build(self.guard()) };
         if !self.command(stage, &guarded, limit::BUNDLE)? {
             return Ok(None);
         }
@@ -248,7 +248,7 @@ impl Run {
             log: &self.log,
             interruption: &self.interruption,
             memory: &self.memory,
-            prefix: self.guard()?,
+            prefix: self.guard(),
             is_guarded: true,
             env: [&self.environment(), env].concat(),
             clock: Clock::new(limits, self.ends()),
@@ -391,10 +391,11 @@ impl Run {
     }
 
     /// What runs a program as [`Self::as_root`] says and ends it with us, whoever it runs as.
-    fn guard(&self) -> Result<Vec<OsString>> {
+    fn guard(&self) -> Vec<OsString> {
         let mut prefix = self.as_root();
-        prefix.extend([std::env::current_exe()?.into_os_string(), guard::WORD.into()]);
-        Ok(prefix)
+        // Not by its path: compiling replaces the file there.
+        prefix.extend([format!("/proc/{}/exe", std::process::id()).into(), guard::WORD.into()]);
+        prefix
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {

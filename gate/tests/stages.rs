@@ -17,7 +17,7 @@ const FAILS: &str = "
     echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'
     exit 101";
 
-/// A source tree in which cargo has compiled three test binaries.
+/// A source tree in which cargo compiles three test binaries.
 struct Tree {
     folder: TempDir,
 }
@@ -43,8 +43,10 @@ impl Tree {
             artifact("flotilla", "bin", "flotilla", false, "target/flotilla"),
         ];
         fs::write(tree.path("messages"), messages.join("\n")).unwrap();
+        // Compiling replaces the file of the program that runs.
         let cargo = format!(
-            "case \"$1 $*\" in test*json*) exec cat {};; esac; echo \"cargo $*\" >> {}",
+            "case \"$1 $*\" in test*json*) rm -f {}; exec cat {};; esac; echo \"cargo $*\" >> {}",
+            tree.path("target/gate").display(),
             tree.path("messages").display(),
             tree.path("calls").display()
         );
