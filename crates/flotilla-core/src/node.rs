@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::changed::Changed;
 use crate::driver::Machine;
 use crate::guest::{Cmd, ExecOutput, GuestError};
+use crate::session::Exit;
 
 /// How long a node may take to answer: it waits for nobody but the kernel, which may give it a fraction of a CPU.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -62,12 +63,11 @@ async fn ask<T: DeserializeOwned>(
 /// status of its own. Higher ones are those of a program that could not be run or was killed.
 fn is_of_another_version(error: &GuestError) -> bool {
     const NOT_RUN: u8 = 126;
-    let GuestError::Failed { status, tail, .. } = error else { return false };
-    let code = status.strip_prefix("exit status ").and_then(|code| code.parse::<u8>().ok());
+    let GuestError::Failed { exit: Exit::Code(code), tail, .. } = error else { return false };
     let says_why = |line: &String| {
         line.starts_with("flotilla: ") || line.starts_with(FAILURE) && !line.contains("another version")
     };
-    code.is_some_and(|code| code < NOT_RUN) && !tail.iter().any(says_why)
+    *code < NOT_RUN && !tail.iter().any(says_why)
 }
 
 fn other_version(machine: &dyn Machine) -> GuestError {

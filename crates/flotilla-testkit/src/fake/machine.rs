@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Cmd, Code, DriverError, ExecOutput, Guest, GuestError, LogFile, Machine, MachineRecord, MachineState,
-    Membership, Power, Reader, Session, TtySize, Writer,
+    Cmd, Code, DriverError, ExecOutput, Exit, Guest, GuestError, LogFile, Machine, MachineRecord,
+    MachineState, Membership, Power, Reader, Session, TtySize, Writer,
 };
 use flotilla_node_api::{NodeConfig, NodeStatus};
 use flotilla_spec::{DriverName, NodeName};
@@ -288,7 +288,7 @@ impl Guest for FakeMachine {
         let answer = self.answer(&argv).map_err(|last| GuestError::Failed {
             node: self.name.to_string(),
             argv: argv.clone(),
-            status: "exit status: 1".to_owned(),
+            exit: Exit::Code(1),
             tail: last.lines().map(str::to_owned).collect(),
         })?;
         call.end()?;
