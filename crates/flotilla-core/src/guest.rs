@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Session, TtySize};
+use crate::session::{Exit, Session, TtySize};
 
 /// A program to run in a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +71,8 @@ pub type Writer = Box<dyn Write + Send>;
 /// A program in a machine failed, or could not be run there.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    #[error("`{argv}` failed in node {node} with {status}")]
-    Failed { node: String, argv: String, status: String, tail: Vec<String> },
+    #[error("`{argv}` failed in node {node} with {exit}")]
+    Failed { node: String, argv: String, exit: Exit, tail: Vec<String> },
     #[error("cannot run `{argv}` in node {node}")]
     Start { node: String, argv: String, source: std::io::Error },
     #[error("cannot {action} {path} in node {node}")]

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use flotilla_node_api::{
-    CHECK, CONFIGURE, Configured, FAILURE, INIT, NodeConfig, NodeStatus, PROTOCOL, STATUS,
+    CHECK, CONFIGURE, Configured, FAILURE, INIT, NodeConfig, NodeStatus, STATUS, understands,
 };
 use serde::de::DeserializeOwned;
 
 use crate::changed::Changed;
 use crate::driver::Machine;
 use crate::guest::{Cmd, ExecOutput, GuestError};
+use crate::session::Exit;
 
 /// How long a node may take to answer: it waits for nobody but the kernel, which may give it a fraction of a CPU.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -21,22 +22,44 @@ const MAX_ANSWER: usize = 1 << 20;
 /// How a node is.
 pub async fn status(machine: &dyn Machine) -> Result<NodeStatus, GuestError> {
     let status: NodeStatus = ask(machine, &[STATUS], Vec::new(), ANSWER).await?;
-    if status.protocol == PROTOCOL { Ok(status) } else { Err(other_version(machine)) }
+    if understands(status.protocol) { Ok(status) } else { Err(other_version(machine)) }
 }
 
 /// What differs from a node's configuration, a line each for people.
 pub async fn differences(machine: &dyn Machine, config: &NodeConfig) -> Result<Vec<String>, GuestError> {
-    let checked: Configured = ask(machine, &[CONFIGURE, CHECK], json(config), ANSWER).await?;
-    if checked.protocol == PROTOCOL { Ok(checked.differs) } else { Err(other_version(machine)) }
+    ask_about(machine, &[CONFIGURE, CHECK], config, ANSWER).await
 }
 
 /// Changes what differs from a node's configuration.
 pub async fn configure(machine: &dyn Machine, config: &NodeConfig) -> Result<Changed, GuestError> {
-    let configured: Configured = ask(machine, &[CONFIGURE], json(config), LIMIT).await?;
-    if configured.protocol != PROTOCOL {
-        return Err(other_version(machine));
+    let differed = ask_about(machine, &[CONFIGURE], config, LIMIT).await?;
+    Ok(if differed.is_empty() { Changed::No } else { Changed::Yes })
+}
+
+/// What differs, or did. A node of another version is asked again in its own protocol, if we understand that.
+async fn ask_about(
+    machine: &dyn Machine,
+    args: &[&str],
+    config: &NodeConfig,
+    limit: Duration,
+) -> Result<Vec<String>, GuestError> {
+    let answer = answer_about(machine, args, config, limit).await;
+    let Err(GuestError::OtherVersion { .. }) = answer else { return answer };
+    let theirs = status(machine).await?.protocol;
+    if theirs == config.protocol {
+        return answer;
     }
-    Ok(if configured.differs.is_empty() { Changed::No } else { Changed::Yes })
+    answer_about(machine, args, &config.in_protocol(theirs), limit).await
+}
+
+async fn answer_about(
+    machine: &dyn Machine,
+    args: &[&str],
+    config: &NodeConfig,
+    limit: Duration,
+) -> Result<Vec<String>, GuestError> {
+    let answer: Configured = ask(machine, args, json(config), limit).await?;
+    if answer.protocol == config.protocol { Ok(answer.differs) } else { Err(other_version(machine)) }
 }
 
 fn json(config: &NodeConfig) -> Vec<u8> {
@@ -62,12 +85,11 @@ async fn ask<T: DeserializeOwned>(
 /// status of its own. Higher ones are those of a program that could not be run or was killed.
 fn is_of_another_version(error: &GuestError) -> bool {
     const NOT_RUN: u8 = 126;
-    let GuestError::Failed { status, tail, .. } = error else { return false };
-    let code = status.strip_prefix("exit status ").and_then(|code| code.parse::<u8>().ok());
+    let GuestError::Failed { exit: Exit::Code(code), tail, .. } = error else { return false };
     let says_why = |line: &String| {
         line.starts_with("flotilla: ") || line.starts_with(FAILURE) && !line.contains("another version")
     };
-    code.is_some_and(|code| code < NOT_RUN) && !tail.iter().any(says_why)
+    *code < NOT_RUN && !tail.iter().any(says_why)
 }
 
 fn other_version(machine: &dyn Machine) -> GuestError {

@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 
 use flotilla_core::cluster::{API_NAME, Cluster, HOST_NAMES, Node};
 use flotilla_core::{HostFacts, LinkFacts, RootFacts};
-use flotilla_node_api::{Link, NodeConfig, NodeFile, PROTOCOL, VirtualIp};
+use flotilla_node_api::{Link, NodeConfig, NodeFile, PROTOCOL, ServiceSpec, VirtualIp};
 use flotilla_spec::Role;
 use ipnet::Ipv4Net;
 
@@ -38,13 +38,14 @@ pub fn render(
         hostname: node.spec.name.to_string(),
         link: Link {
             name: link.name.clone(),
-            mtu: link.mtu,
+            mtu: Some(link.mtu),
             address: Ipv4Net::new(node.address, prefix).expect("the prefix is that of a network"),
             gateway: link.gateway,
         },
         routes: pod_network::routes(cluster, node),
         virtual_ip: virtual_ip(cluster, node, link),
         files: files.map(|(path, file)| (path.to_owned(), file)).collect::<BTreeMap<_, _>>(),
+        services: ServiceSpec::of_every_node(),
     }
 }
 

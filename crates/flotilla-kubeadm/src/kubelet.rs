@@ -82,7 +82,7 @@ pub(crate) async fn restart(machine: &dyn Machine) -> Result<(), BootstrapError>
 /// How often the kubelet has died by itself since this machine was booted, as far as that can be told.
 async fn count(machine: &dyn Machine) -> Result<Option<u32>, BootstrapError> {
     match node::status(machine).await {
-        Ok(status) => Ok(Some(status.deaths(Unit::Kubelet))),
+        Ok(status) => Ok(Some(status.deaths(&Unit::KUBELET))),
         // It does not count them in a way that we understand, or is too slow to say.
         Err(GuestError::OtherVersion { .. } | GuestError::TimedOut { .. }) => Ok(None),
         Err(error) => Err(in_node("inspect the kubelet", machine)(error)),

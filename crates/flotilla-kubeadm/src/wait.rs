@@ -128,7 +128,7 @@ async fn wait_for_kubelets(machines: &[Arc<dyn Machine>], patience: &Patience) -
         let (mut problems, mut still_waiting) = (Vec::new(), Vec::new());
         for machine in waiting {
             let problem = match node::status(machine.as_ref()).await {
-                Ok(status) if status.is_active(Unit::Kubelet) => continue,
+                Ok(status) if status.is_active(&Unit::KUBELET) => continue,
                 Ok(_) => format!("the kubelet of node {} does not run", machine.name()),
                 // It will not answer otherwise, however long one waits.
                 Err(error @ GuestError::OtherVersion { .. }) => {

@@ -41,6 +41,7 @@ mod running;
 
 pub use error::CommandError;
 pub use lines::{Line, Stream};
+pub(crate) use running::exit;
 
 use lines::{Splitter, Tail};
 use running::Running;

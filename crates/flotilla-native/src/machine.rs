@@ -152,9 +152,7 @@ impl NativeMachine {
     fn failed(&self, error: CommandError) -> GuestError {
         let node = self.name.to_string();
         match error {
-            CommandError::Failed { argv, status, tail, .. } => {
-                GuestError::Failed { node, argv, status, tail }
-            }
+            CommandError::Failed { argv, exit, tail } => GuestError::Failed { node, argv, exit, tail },
             CommandError::TimedOut { argv, limit } => {
                 GuestError::TimedOut { node, what: shortened(&argv), limit }
             }

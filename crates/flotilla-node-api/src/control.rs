@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::service::Unit;
 use crate::status::NodeStatus;
 
 /// A question, or something to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// How the node is.
@@ -28,21 +29,14 @@ pub enum Verb {
     Status,
 }
 
-/// A service by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    Containerd,
-    Kubelet,
-    Keepalived,
-}
-
 /// What PID 1 says to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
     Node(NodeStatus),
     Status(Status),
+    /// The node has no such service.
+    NoSuchUnit(Unit),
     Refused(String),
 }
 
@@ -62,30 +56,6 @@ pub enum State {
     Activating,
     Deactivating,
     Inactive,
-}
-
-impl Unit {
-    pub const ALL: [Self; 3] = [Self::Containerd, Self::Kubelet, Self::Keepalived];
-
-    /// The service of that name, with or without `.service`.
-    pub fn find(name: &str) -> Option<Self> {
-        let name = name.strip_suffix(".service").unwrap_or(name);
-        Self::ALL.into_iter().find(|unit| unit.name() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Containerd => "containerd",
-            Self::Kubelet => "kubelet",
-            Self::Keepalived => "keepalived",
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 impl fmt::Display for State {

@@ -8,18 +8,36 @@
 //! ```
 //!
 //! Both sides may be of different versions: a node keeps the program that it was booted with. So each message to or from the
-//! host has [`PROTOCOL`] in it. A message of another protocol is refused; the node then has to be restarted.
+//! host has the number of its protocol in it. Both sides understand all protocols from [`OLDEST`] to [`PROTOCOL`]. The host
+//! speaks the node's ([`NodeConfig::in_protocol`]), and the node answers in the host's; a message of any other protocol is
+//! refused, and the node then has to be restarted.
+//!
+//! | protocol | what is new |
+//! | --- | --- |
+//! | 1 | |
+//! | 2 | [`Link::mtu`], [`NodeConfig::services`], modes and bytes of a [`NodeFile`], services by any name |
+//!
+//! What is new must be absent, or ignored, in messages of the older protocols. Each keeps its tests in `tests/protocols.rs`.
 
 mod config;
 mod control;
+mod service;
 mod status;
 
-pub use config::{Configured, Link, NodeConfig, NodeFile, PodRoutes, VirtualIp};
-pub use control::{Reply, Request, State, Status, Unit, Verb};
+pub use config::{Configured, Content, Link, NodeConfig, NodeFile, PodRoutes, VirtualIp};
+pub use control::{Reply, Request, State, Status, Verb};
+pub use service::{Need, ServiceSpec, Unit};
 pub use status::{Cgroup, NodeStatus, UnitStatus};
 
 /// The version of these messages. It changes when one side could misunderstand the other.
 pub const PROTOCOL: u32 = 2;
+/// The oldest version that is still understood.
+pub const OLDEST: u32 = 1;
+
+/// Whether messages of this protocol are understood.
+pub fn understands(protocol: u32) -> bool {
+    (OLDEST..=PROTOCOL).contains(&protocol)
+}
 
 /// The program that answers in a node.
 pub const INIT: &str = "/usr/local/sbin/flotilla-init";

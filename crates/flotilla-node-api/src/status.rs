@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{State, Unit};
+use crate::control::State;
+use crate::service::Unit;
 
 /// What a node knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,16 +41,16 @@ pub struct UnitStatus {
 }
 
 impl NodeStatus {
-    pub fn unit(&self, unit: Unit) -> Option<&UnitStatus> {
-        self.units.iter().find(|status| status.unit == unit)
+    pub fn unit(&self, unit: &Unit) -> Option<&UnitStatus> {
+        self.units.iter().find(|status| status.unit == *unit)
     }
 
     /// How often a service has died since the node was booted.
-    pub fn deaths(&self, unit: Unit) -> u32 {
+    pub fn deaths(&self, unit: &Unit) -> u32 {
         self.unit(unit).map_or(0, |status| status.deaths)
     }
 
-    pub fn is_active(&self, unit: Unit) -> bool {
+    pub fn is_active(&self, unit: &Unit) -> bool {
         self.unit(unit).is_some_and(|status| status.state == State::Active)
     }
 }

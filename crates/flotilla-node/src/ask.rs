@@ -13,10 +13,10 @@ use crate::control;
 const PATIENCE: Duration = control::PATIENCE.saturating_add(Duration::from_secs(5));
 
 /// Asks PID 1 and waits for its answer.
-pub(crate) fn ask(socket: &Path, request: Request) -> io::Result<Reply> {
+pub(crate) fn ask(socket: &Path, request: &Request) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut line = serde_json::to_vec(&request)?;
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use flotilla_node_api::ServiceSpec;
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Where the node's files are: `/`, except in tests.
     pub root: PathBuf,
-    /// The program, by path or by name as found in the node's PATH. The same holds for the others.
-    pub containerd: PathBuf,
-    pub kubelet: PathBuf,
-    pub keepalived: PathBuf,
+    /// What to run. Empty: what every node has.
+    pub services: Vec<ServiceSpec>,
+    /// The program, by path or by name as found in the node's PATH.
     pub nft: PathBuf,
     /// The virtual IP, if the node may own it.
     pub virtual_ip: Option<Ipv4Net>,
@@ -30,15 +30,19 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             root: "/".into(),
-            containerd: "containerd".into(),
-            kubelet: "kubelet".into(),
-            keepalived: "keepalived".into(),
+            services: Vec::new(),
             nft: "nft".into(),
             virtual_ip: None,
             env: BTreeMap::new(),
             graces: Graces::default(),
             log_bytes: 10 << 20,
         }
+    }
+}
+
+impl Config {
+    pub(crate) fn services(&self) -> Vec<ServiceSpec> {
+        if self.services.is_empty() { ServiceSpec::of_every_node() } else { self.services.clone() }
     }
 }
 
@@ -50,7 +54,7 @@ pub struct Graces {
     pub stop: u64,
     /// Keepalived, until it has given up the address, which it does at once. Its end, a second later, is not waited for.
     pub address: u64,
-    /// Keepalived, the kubelet and containerd when the node goes down.
+    /// A service when the node goes down.
     pub service: u64,
     /// The pods when the node goes down.
     pub pods: u64,
@@ -72,6 +76,13 @@ mod tests {
     #[test]
     fn an_empty_object_is_a_whole_configuration() {
         assert_eq!(serde_json::from_str::<Config>("{}").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn without_services_a_node_has_those_that_every_node_has() {
+        assert_eq!(Config::default().services(), ServiceSpec::of_every_node());
+        let one = vec![ServiceSpec::new(flotilla_node_api::Unit::named("agent"), ["agent"])];
+        assert_eq!(Config { services: one.clone(), ..Config::default() }.services(), one);
     }
 
     #[test]

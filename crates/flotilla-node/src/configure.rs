@@ -9,19 +9,19 @@ mod network;
 mod virtual_ip;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flotilla_linux::net::{Net, NetError};
-use flotilla_node_api::{NodeConfig, PROTOCOL, VirtualIp};
+use flotilla_node_api::{NodeConfig, NodeFile, OLDEST, PROTOCOL, ServiceSpec, VirtualIp, understands};
 
-use crate::keepalived;
 use crate::root::Root;
 
 /// A node could not be configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigureError {
     #[error(
-        "this node was booted by another version of flotilla: it understands protocol {PROTOCOL}, not {0}"
+        "this node was booted by another version of flotilla: it understands protocols {OLDEST} to {PROTOCOL}, \
+         not {0}"
     )]
     Protocol(u32),
     #[error("cannot read the node's configuration")]
@@ -41,18 +41,18 @@ pub(crate) fn at_boot(root: &Root, config: &NodeConfig, machine_id: &str) -> Res
     understand(config)?;
     let own = [("/etc/hostname", &config.hostname), ("/etc/machine-id", &machine_id.replace('-', ""))];
     for (path, text) in own {
-        files::write(root, Path::new(path), &format!("{text}\n"))?;
+        files::write(root, path, &NodeFile::at_boot(format!("{text}\n")))?;
     }
     for (path, file) in &config.files {
-        files::write(root, Path::new(path), &file.text)?;
+        files::write(root, path, file)?;
     }
     files::link_home(root);
     match &config.virtual_ip {
         VirtualIp::Keepalived { config, .. } => {
-            files::write(root, keepalived::CONFIGURATION.as_ref(), config)
+            files::write(root, ServiceSpec::KEEPALIVED_CONF, &NodeFile::at_boot(config))
         }
         // It was one of several control planes when it ran before.
-        VirtualIp::None | VirtualIp::Assigned(_) => files::remove(root, keepalived::CONFIGURATION.as_ref()),
+        VirtualIp::None | VirtualIp::Assigned(_) => files::remove(root, ServiceSpec::KEEPALIVED_CONF),
     }
 }
 
@@ -83,13 +83,13 @@ pub(crate) fn apply(root: &Root, config: &NodeConfig) -> Result<Vec<String>, Con
     network::apply(&net, config, &network::differences(&net, config)?)?;
     virtual_ip::apply(root, &net, config)?;
     for path in files::differing(root, config)? {
-        files::write(root, Path::new(path), &config.files[path].text)?;
+        files::write(root, path, &config.files[path])?;
     }
     Ok(differs)
 }
 
 fn understand(config: &NodeConfig) -> Result<(), ConfigureError> {
-    if config.protocol == PROTOCOL { Ok(()) } else { Err(ConfigureError::Protocol(config.protocol)) }
+    if understands(config.protocol) { Ok(()) } else { Err(ConfigureError::Protocol(config.protocol)) }
 }
 
 #[cfg(test)]

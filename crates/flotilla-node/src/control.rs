@@ -62,10 +62,10 @@ impl Control {
     }
 
     /// Replies to requests whose service has reached its state, and to those that timed out.
-    pub(crate) fn answer(&mut self, now: Instant, mut settled: impl FnMut(Unit) -> Option<Status>) {
+    pub(crate) fn answer(&mut self, now: Instant, mut settled: impl FnMut(&Unit) -> Option<Status>) {
         self.connections.retain_mut(|connection| {
             let late = connection.until <= now;
-            let Some(unit) = connection.waits_for else { return !late };
+            let Some(unit) = &connection.waits_for else { return !late };
             let reply = match settled(unit) {
                 Some(status) => Reply::Status(status),
                 None if late => Reply::Refused(format!("{unit} is not done after {PATIENCE:?}")),
@@ -108,8 +108,8 @@ impl Connection {
         }
         let reply = match serde_json::from_slice::<Request>(&self.received[..end]) {
             Ok(request) => {
-                if let Request::Unit { unit, .. } = request {
-                    self.waits_for = Some(unit);
+                if let Request::Unit { unit, .. } = &request {
+                    self.waits_for = Some(unit.clone());
                 }
                 act(request)
             }

@@ -4,7 +4,8 @@
 //! PID 1  supervise     starts services, keeps their logs small, reaps orphans, goes down in order
 //!   ├─ containerd      ── shims ── pods
 //!   ├─ kubelet         once kubeadm has written its files
-//!   └─ keepalived      once there is a configuration: this node may hold the virtual IP
+//!   ├─ keepalived      once there is a configuration: this node may hold the virtual IP
+//!   └─ …               whatever else the host has configured
 //!
 //! systemctl            asks PID 1 over /run/flotilla/init.sock, a JSON line each way
 //! flotilla-init        status: how the node is; configure: files, link and routes, as the host wants them
@@ -22,8 +23,7 @@ mod configure;
 mod control;
 mod error;
 mod journal;
-mod keepalived;
-mod kubelet;
+mod launch;
 mod logfile;
 mod output;
 mod processes;

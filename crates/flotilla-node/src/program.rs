@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use flotilla_node_api::{
-    CHECK, CONFIGURE, Configured, FAILURE, NodeConfig, PROTOCOL, Reply, Request, STATUS,
+    CHECK, CONFIGURE, Configured, FAILURE, NodeConfig, Reply, Request, STATUS, understands,
 };
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ fn run_in(root: &Root, args: &[OsString], input: &mut dyn io::Read, out: &mut dy
 }
 
 fn status(root: &Root, out: &mut dyn Write) -> Result<(), ProgramError> {
-    match ask(&root.control_socket(), Request::Node).map_err(ProgramError::Ask)? {
+    match ask(&root.control_socket(), &Request::Node).map_err(ProgramError::Ask)? {
         Reply::Node(status) => print(out, &status),
         other => Err(ProgramError::Refused(format!("{other:?}"))),
     }
@@ -70,11 +70,11 @@ fn configured(
     // Of another version nothing but its number can be relied on.
     let message: serde_json::Value = serde_json::from_reader(input).map_err(unreadable)?;
     let protocol = message["protocol"].as_u64().and_then(|protocol| u32::try_from(protocol).ok());
-    if let Some(protocol) = protocol.filter(|protocol| *protocol != PROTOCOL) {
+    if let Some(protocol) = protocol.filter(|protocol| !understands(*protocol)) {
         return Err(ConfigureError::Protocol(protocol).into());
     }
-    let config = serde_json::from_value(message).map_err(unreadable)?;
-    print(out, &Configured::new(configure(root, &config)?))
+    let config: NodeConfig = serde_json::from_value(message).map_err(unreadable)?;
+    print(out, &Configured::new(config.protocol, configure(root, &config)?))
 }
 
 fn print(out: &mut dyn Write, answer: &impl Serialize) -> Result<(), ProgramError> {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use flotilla_node_api::Unit;
+
 /// The root of a node's files, as seen from here.
 #[derive(Debug, Clone)]
 pub(crate) struct Root(PathBuf);
@@ -21,10 +23,6 @@ impl Root {
         self.run().join("init.sock")
     }
 
-    pub(crate) fn containerd_socket(&self) -> PathBuf {
-        self.join("run/containerd/containerd.sock")
-    }
-
     /// Where the node's control groups are mounted.
     pub(crate) fn cgroups(&self) -> PathBuf {
         self.join("sys/fs/cgroup")
@@ -34,29 +32,14 @@ impl Root {
         self.join("var/log/flotilla")
     }
 
+    /// Where the output of a service goes.
+    pub(crate) fn log_of(&self, unit: &Unit) -> PathBuf {
+        self.logs().join(format!("{unit}.log"))
+    }
+
     /// The packet filter rules to load at boot.
     pub(crate) fn nft_rules(&self) -> PathBuf {
-        self.flotilla().join("nft.conf")
-    }
-
-    /// What the host writes for us and our services.
-    pub(crate) fn flotilla(&self) -> PathBuf {
-        self.join("etc/flotilla")
-    }
-
-    /// Kubeadm's directory; the kubelet's credentials are in it.
-    pub(crate) fn kubernetes(&self) -> PathBuf {
-        self.join("etc/kubernetes")
-    }
-
-    /// The kubelet's own directory; kubeadm writes its configuration into it.
-    pub(crate) fn kubelet(&self) -> PathBuf {
-        self.join("var/lib/kubelet")
-    }
-
-    /// Where a node's admin puts flags for the kubelet.
-    pub(crate) fn kubelet_defaults(&self) -> PathBuf {
-        self.join("etc/default/kubelet")
+        self.join("etc/flotilla/nft.conf")
     }
 
     /// Where a file is that has this absolute path in the node.

@@ -6,43 +6,40 @@
 //!    ▲  start                │ stop, restart
 //!    └────────── stopped ◀── ending ──▶ running (restart)
 //! ```
+//!
+//! A service that is started on demand begins as stopped.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flotilla_node_api::{State, Status, Unit, UnitStatus};
+use flotilla_node_api::{ServiceSpec, State, Status, UnitStatus};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::backoff::Backoff;
 use crate::boot;
 use crate::journal::Journal;
+use crate::launch::Launch;
 use crate::output::Output;
+use crate::root::Root;
 
 /// How long after a SIGKILL the next one follows, should the first not have been enough.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
-/// How to start a program.
-#[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<OsString>,
-    /// Goes on top of what all services get.
-    pub(crate) env: Vec<(String, String)>,
-}
-
 /// A service and how it stands.
 #[derive(Debug)]
 pub(crate) struct Service {
-    unit: Unit,
+    pub(crate) spec: ServiceSpec,
     /// Whether it should run.
     wanted: bool,
     /// Whether files that it needs are missing.
     pub(crate) blocked: bool,
+    /// Whether others could rely on it, some time since the node was booted.
+    pub(crate) was_ready: bool,
     process: Option<Process>,
     /// When it may be restarted after a crash.
     rest_until: Option<Instant>,
@@ -62,12 +59,12 @@ struct Process {
 }
 
 impl Service {
-    /// A service that should run.
-    pub(crate) fn new(unit: Unit, output: Output) -> Self {
+    pub(crate) fn new(spec: ServiceSpec, output: Output) -> Self {
         Self {
-            unit,
-            wanted: true,
+            wanted: !spec.on_demand,
+            spec,
             blocked: false,
+            was_ready: false,
             process: None,
             rest_until: None,
             backoff: Backoff::default(),
@@ -116,18 +113,19 @@ impl Service {
             Ok(pid) => {
                 self.starts += 1;
                 self.rest_until = None;
+                self.was_ready |= self.spec.socket.is_none();
                 self.process = Some(Process { pid, since: now, kill_at: None });
-                journal.say(format_args!("{}: started as {pid}", self.unit));
+                journal.say(format_args!("{}: started as {pid}", self.spec.name));
             }
             Err(error) => {
                 let rest = self.rest(Duration::ZERO, now);
-                journal.say(format_args!("{}: cannot start: {error}; again in {rest:?}", self.unit));
+                journal.say(format_args!("{}: cannot start: {error}; again in {rest:?}", self.spec.name));
             }
         }
     }
 
     fn spawn(&self, launch: &Launch, env: &BTreeMap<String, String>) -> io::Result<Pid> {
-        let mut command = boot::command(&launch.program, env);
+        let mut command = boot::command(Path::new(&launch.program), env);
         command.args(&launch.args).envs(launch.env.iter().map(|(name, value)| (name, value)));
         // A group of its own: what is sent to ours is not meant for it. Sessions need no parting, ours has no terminal.
         command.process_group(0).stdout(self.output.end()?).stderr(self.output.end()?);
@@ -146,21 +144,38 @@ impl Service {
         self.rest_until = None;
     }
 
-    /// Tells its process to end, and kills it if it does not within so many milliseconds.
-    pub(crate) fn end(&mut self, grace: u64, now: Instant, journal: &mut Journal) {
+    /// Whether its socket is tried from time to time.
+    pub(crate) fn is_knocked(&self) -> bool {
+        !self.was_ready && self.process.is_some() && self.spec.socket.is_some()
+    }
+
+    /// Tries its socket, until it answers for the first time.
+    pub(crate) fn knock(&mut self, root: &Root, journal: &mut Journal) {
+        let Some(socket) = self.spec.socket.as_ref().filter(|_| self.is_knocked()) else { return };
+        if UnixStream::connect(root.at(socket.as_ref())).is_ok() {
+            journal.say(format_args!("{} answers", self.spec.name));
+            self.was_ready = true;
+        }
+    }
+
+    /// Tells its process to end, and kills it if it does not within its own grace, or else within so many milliseconds. Gives
+    /// the grace.
+    pub(crate) fn end(&mut self, grace: u64, now: Instant, journal: &mut Journal) -> u64 {
+        let grace = self.spec.grace.unwrap_or(grace);
         if let Some(process) = self.process.as_mut().filter(|process| process.kill_at.is_none()) {
             process.kill_at = Some(now + Duration::from_millis(grace));
-            journal.say(format_args!("{}: ending {}", self.unit, process.pid));
+            journal.say(format_args!("{}: ending {}", self.spec.name, process.pid));
             // It cannot be gone: we would have reaped it.
             let _ = kill_process(process.pid, Signal::TERM);
         }
+        grace
     }
 
     /// Kills it if it was told to end and has had its time.
     pub(crate) fn kill_if_overdue(&mut self, now: Instant, journal: &mut Journal) {
         let Some(process) = &mut self.process else { return };
         if process.kill_at.is_some_and(|at| at <= now) {
-            journal.say(format_args!("{}: does not end, killing {}", self.unit, process.pid));
+            journal.say(format_args!("{}: does not end, killing {}", self.spec.name, process.pid));
             let _ = kill_process(process.pid, Signal::KILL);
             process.kill_at = Some(now + KILL_AGAIN);
         }
@@ -173,11 +188,12 @@ impl Service {
         let how = describe(status);
         if process.kill_at.is_some() || !self.wanted {
             self.backoff = Backoff::default();
-            journal.say(format_args!("{}: ended ({how})", self.unit));
+            journal.say(format_args!("{}: ended ({how})", self.spec.name));
         } else {
             self.deaths += 1;
             let rest = self.rest(lived, now);
-            journal.say(format_args!("{}: died after {lived:.1?} ({how}); again in {rest:?}", self.unit));
+            journal
+                .say(format_args!("{}: died after {lived:.1?} ({how}); again in {rest:?}", self.spec.name));
         }
         self.last_exit = Some(how);
     }
@@ -202,15 +218,16 @@ impl Service {
             Some(Process { pid, .. }) => (State::Deactivating, format!("pid {pid} was signalled to exit")),
             None if !self.wanted => (State::Inactive, "stopped".to_owned()),
             None if self.blocked => (State::Activating, "waits for its files".to_owned()),
+            None if self.rest_until.is_none() => (State::Activating, "waits for other services".to_owned()),
             None => (State::Activating, format!("died, will start again; started {} times", self.starts)),
         };
-        Status { unit: self.unit, state, detail }
+        Status { unit: self.spec.name.clone(), state, detail }
     }
 
     /// The same for programs.
     pub(crate) fn unit_status(&self, now: Instant) -> UnitStatus {
         UnitStatus {
-            unit: self.unit,
+            unit: self.spec.name.clone(),
             state: self.status(now).state,
             starts: self.starts,
             deaths: self.deaths,

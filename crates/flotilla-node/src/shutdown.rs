@@ -1,15 +1,16 @@
-//! The way down, in order: keepalived, kubelet, pods, containerd.
+//! The way down, in order: keepalived, kubelet, other services, pods, containerd.
 //!
 //! Keepalived gives up the virtual IP while the API server still answers, so that its clients find the next one. The
-//! kubelet goes before its pods, or it would start again what ends. Containerd goes last: the shims that reap the pods'
-//! processes answer to it. Pods get SIGTERM, all at once, so that etcd closes its files and a workload
-//! says good-bye. Before they get a signal they are thawed: a frozen process takes no signal, and the kernel would let
-//! us wait for it for ever.
+//! kubelet goes before its pods, or it would start again what ends. Other services go before the pods, which they may
+//! rely on. Containerd goes last: the shims that reap the pods' processes answer to it. Pods get SIGTERM, all at once, so
+//! that etcd closes its files and a workload says good-bye. Before they get a signal they are thawed: a frozen process
+//! takes no signal, and the kernel would let us wait for it for ever.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flotilla_linux::cgroup::thaw_here;
+use flotilla_node_api::Unit;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::config::Graces;
@@ -20,6 +21,9 @@ use crate::services::Services;
 /// What survives a sudden death ([`Graces::system`]).
 const SYSTEM: [&str; 7] =
     ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy", "coredns", "keepalived"];
+
+/// The services that are told to end first.
+const FIRST: [Unit; 2] = [Unit::KEEPALIVED, Unit::KUBELET];
 
 /// How often to look whether the pods have ended. Their processes are the shims' children: nobody tells us.
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,6 +42,7 @@ pub(crate) struct Shutdown {
 enum Stage {
     Address,
     Kubelet,
+    Others,
     Pods,
     Containerd,
 }
@@ -51,8 +56,7 @@ impl Shutdown {
         journal: &mut Journal,
     ) -> Self {
         services.close();
-        services.keepalived.end(graces.service, now, journal);
-        services.kubelet.end(graces.service, now, journal);
+        services.end(|unit| FIRST.contains(unit), graces.service, now, journal);
         let until = now + Duration::from_millis(graces.address);
         Self { graces: graces.clone(), stage: Stage::Address, since: now, until }
     }
@@ -69,10 +73,14 @@ impl Shutdown {
         now: Instant,
         journal: &mut Journal,
     ) -> bool {
-        if self.stage == Stage::Address && (self.until <= now || services.keepalived.pid().is_none()) {
+        if self.stage == Stage::Address && (self.until <= now || services.pid(&Unit::KEEPALIVED).is_none()) {
             self.enter(Stage::Kubelet, self.graces.service, now);
         }
-        if self.stage == Stage::Kubelet && (self.until <= now || services.kubelet.pid().is_none()) {
+        if self.stage == Stage::Kubelet && (self.until <= now || services.pid(&Unit::KUBELET).is_none()) {
+            let longest = services.end(is_other, self.graces.service, now, journal);
+            self.enter(Stage::Others, longest, now);
+        }
+        if self.stage == Stage::Others && (self.until <= now || !services.any_runs(is_other)) {
             thaw(cgroups, journal);
             let pods = pods(services, journal);
             journal.say(format_args!("ending {} processes of pods", pods.len()));
@@ -92,11 +100,11 @@ impl Shutdown {
                     thaw(cgroups, journal);
                     processes::signal_all(&left, Signal::KILL);
                 }
-                services.containerd.end(self.graces.service, now, journal);
-                self.enter(Stage::Containerd, self.graces.service, now);
+                let grace = services.end(is_containerd, self.graces.service, now, journal);
+                self.enter(Stage::Containerd, grace, now);
             }
         }
-        self.stage == Stage::Containerd && (self.until <= now || services.containerd.pid().is_none())
+        self.stage == Stage::Containerd && (self.until <= now || !services.any_runs(is_containerd))
     }
 
     /// The next timeout.
@@ -112,6 +120,14 @@ pub(crate) fn kill_everybody(cgroups: &Path, journal: &mut Journal) {
     let _ = kill_process_group(Pid::INIT, Signal::KILL);
 }
 
+fn is_containerd(unit: &Unit) -> bool {
+    *unit == Unit::CONTAINERD
+}
+
+fn is_other(unit: &Unit) -> bool {
+    !FIRST.contains(unit) && !is_containerd(unit)
+}
+
 /// Thaws all control groups of the node.
 fn thaw(cgroups: &Path, journal: &mut Journal) {
     if let Err(error) = thaw_here(cgroups) {
@@ -120,7 +136,7 @@ fn thaw(cgroups: &Path, journal: &mut Journal) {
 }
 
 fn pods(services: &Services<'_>, journal: &mut Journal) -> Vec<Process> {
-    processes::of_pods(services.containerd.pid()).unwrap_or_else(|error| {
+    processes::of_pods(services.pid(&Unit::CONTAINERD)).unwrap_or_else(|error| {
         journal.say(format_args!("cannot list the processes: {error}"));
         Vec::new()
     })

@@ -90,7 +90,8 @@ fn boot() -> Result<(), StageError> {
     channel.wait_for_go()?;
     configure::connect(&boot.node)?;
     machine::detach_input()?;
-    let config = Config { virtual_ip: boot.node.virtual_ip.address(), ..boot.config };
+    let NodeConfig { virtual_ip, services, .. } = boot.node;
+    let config = Config { virtual_ip: virtual_ip.address(), services, ..boot.config };
     supervise(&config, move || {
         // The host may be gone by now; the node lives on anyway.
         let _ = channel.say("ready");

@@ -1,8 +1,7 @@
 //! The loop that PID 1 spends its life in.
 
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,13 +13,10 @@ use crate::control::Control;
 use crate::error::NodeError;
 use crate::journal::Journal;
 use crate::root::Root;
-use crate::services::Services;
+use crate::services::{self, Services};
 use crate::shutdown::{self, Shutdown};
 use crate::signals::Signals;
 use crate::watch::Watch;
-
-/// How often to try containerd's socket until it answers.
-const KNOCK: Duration = Duration::from_millis(5);
 
 /// Runs the node. From here on the caller is its PID 1.
 ///
@@ -55,7 +51,7 @@ struct Supervisor<'node> {
     root: Root,
     signals: Signals,
     control: Control,
-    /// The directories the kubelet's files come into.
+    /// The directories that the services' files come into.
     watch: Watch,
     services: Services<'node>,
     shutdown: Option<Shutdown>,
@@ -67,14 +63,13 @@ impl<'node> Supervisor<'node> {
         let path = root.control_socket();
         let control = Control::listen(&path).map_err(|source| NodeError::Listen { path, source })?;
         // Before the first look at the files, or one could come in between unseen.
-        let watch = Watch::new(vec![root.kubelet(), root.kubernetes(), root.flotilla()])?;
+        let watch = Watch::new(services::folders(&config.services(), &root))?;
         let services = Services::new(config, root.clone())?;
         Ok(Self { config, root, signals, control, watch, services, shutdown: None })
     }
 
     fn run(&mut self, ready: impl FnOnce(), journal: &mut Journal) -> Result<(), NodeError> {
         ready();
-        let mut knocking = true;
         loop {
             let now = Instant::now();
             // Whoever woke us, everybody is asked: a read that finds nothing costs next to nothing.
@@ -83,11 +78,7 @@ impl<'node> Supervisor<'node> {
             self.reap(now, journal);
             self.look_for_files(journal);
             self.control.receive(now, |request| self.services.act(request, now, journal));
-            if knocking && self.containerd_answers() {
-                journal.say("containerd answers");
-                knocking = false;
-            }
-            self.services.tick(now, !knocking, journal);
+            self.services.tick(now, journal);
             self.control.answer(now, |unit| self.services.settled(unit, now));
             let cgroups = self.root.cgroups();
             if let Some(shutdown) = &mut self.shutdown
@@ -98,7 +89,7 @@ impl<'node> Supervisor<'node> {
                 journal.say("the node is down");
                 return Ok(());
             }
-            self.sleep(knocking).map_err(|errno| NodeError::Wait { source: errno.into() })?;
+            self.sleep().map_err(|errno| NodeError::Wait { source: errno.into() })?;
         }
     }
 
@@ -130,18 +121,13 @@ impl<'node> Supervisor<'node> {
         }
     }
 
-    fn containerd_answers(&self) -> bool {
-        self.services.containerd.pid().is_some() && UnixStream::connect(self.root.containerd_socket()).is_ok()
-    }
-
     /// Waits until something happens or is due.
-    fn sleep(&self, knocking: bool) -> Result<(), Errno> {
+    fn sleep(&self) -> Result<(), Errno> {
         let now = Instant::now();
         let due = [
-            self.services.next_look(),
+            self.services.next_look(now),
             self.control.next_look(),
             self.shutdown.as_ref().map(|shutdown| shutdown.next_look(now)),
-            self.services.containerd.pid().filter(|_| knocking).map(|_| now + KNOCK),
         ];
         let limit = due.into_iter().flatten().min().map(|due| due.saturating_duration_since(now));
         let limit =

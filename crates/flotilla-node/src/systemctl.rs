@@ -152,9 +152,11 @@ impl Call {
 
     /// What to print, and the exit status.
     fn run_for(&self, name: &str, socket: &Path) -> Result<(String, i32), SystemctlError> {
-        let unit = Unit::find(name);
-        let known = || unit.ok_or_else(|| SystemctlError::NoSuchUnit(name.to_owned()));
-        let tell = |verb| ask_for_status(socket, verb, known()?).map(|_| (String::new(), 0));
+        let ask = |verb| ask_for_status(socket, verb, Unit::named(name));
+        let tell = |verb| match ask(verb)? {
+            Some(_) => Ok((String::new(), 0)),
+            None => Err(SystemctlError::NoSuchUnit(name.to_owned())),
+        };
         match self.verb {
             Verb::Start => tell(control::Verb::Start),
             Verb::Stop => tell(control::Verb::Stop),
@@ -162,11 +164,12 @@ impl Call {
             Verb::Enable if self.now => tell(control::Verb::Start),
             Verb::Disable if self.now => tell(control::Verb::Stop),
             Verb::Enable | Verb::Disable | Verb::DaemonReload => Ok((String::new(), 0)),
-            Verb::IsEnabled if unit.is_some() => Ok(("enabled".to_owned(), 0)),
-            Verb::IsEnabled => Ok(("disabled".to_owned(), FAILED)),
+            Verb::IsEnabled => Ok(match ask(control::Verb::Status)? {
+                Some(_) => ("enabled".to_owned(), 0),
+                None => ("disabled".to_owned(), FAILED),
+            }),
             Verb::IsActive | Verb::Status => {
-                let Some(unit) = unit else { return Ok(self.unknown(name)) };
-                let status = ask_for_status(socket, control::Verb::Status, unit)?;
+                let Some(status) = ask(control::Verb::Status)? else { return Ok(self.unknown(name)) };
                 let said =
                     if self.verb == Verb::Status { status.to_string() } else { status.state.to_string() };
                 Ok((said, if status.state == State::Active { 0 } else { NOT_ACTIVE }))
@@ -183,9 +186,11 @@ impl Call {
     }
 }
 
-fn ask_for_status(socket: &Path, verb: control::Verb, unit: Unit) -> Result<Status, SystemctlError> {
-    match ask(socket, Request::Unit { verb, unit }) {
-        Ok(Reply::Status(status)) => Ok(status),
+/// The status of a service; none if the node has no such service.
+fn ask_for_status(socket: &Path, verb: control::Verb, unit: Unit) -> Result<Option<Status>, SystemctlError> {
+    match ask(socket, &Request::Unit { verb, unit }) {
+        Ok(Reply::Status(status)) => Ok(Some(status)),
+        Ok(Reply::NoSuchUnit(_)) => Ok(None),
         Ok(Reply::Refused(why)) => Err(SystemctlError::Refused(why)),
         Ok(Reply::Node(_)) => Err(SystemctlError::Refused("PID 1 answered something else".to_owned())),
         Err(source) => Err(SystemctlError::Ask { socket: socket.to_owned(), source }),

@@ -1,4 +1,5 @@
 use flotilla_core::Allocations;
+use flotilla_node_api::Need;
 use flotilla_spec::{ClusterSpec, Cni};
 
 use super::*;
@@ -32,7 +33,7 @@ fn render_all(cluster: &Cluster) -> Vec<NodeConfig> {
 
 /// As people read it.
 fn show(config: &NodeConfig) -> String {
-    let NodeConfig { protocol, hostname, link, routes, virtual_ip, files } = config;
+    let NodeConfig { protocol, hostname, link, routes, virtual_ip, files, services } = config;
     let mut text = format!("protocol {protocol}\nhostname {hostname}\n");
     writeln!(text, "link {} {} via {}", link.name, link.address, link.gateway).unwrap();
     for (range, via) in routes.iter().flat_map(|routes| &routes.via) {
@@ -45,7 +46,17 @@ fn show(config: &NodeConfig) -> String {
         other => writeln!(text, "virtual IP {other:?}").unwrap(),
     }
     for (path, file) in files {
-        writeln!(text, "--- {path}{}\n{}", if file.always { ", always" } else { "" }, file.text).unwrap();
+        let always = if file.always { ", always" } else { "" };
+        writeln!(text, "--- {path} {:o}{always}\n{}", file.mode, String::from_utf8_lossy(file.bytes()))
+            .unwrap();
+    }
+    for spec in services {
+        let needs = spec.needs.iter().map(|need| match need {
+            Need::File(any_of) => any_of.join(" or "),
+            Need::Service(unit) => unit.to_string(),
+        });
+        writeln!(text, "--- service {}\n{}", spec.name, spec.argv.join(" ")).unwrap();
+        needs.for_each(|need| writeln!(text, "needs {need}").unwrap());
     }
     text
 }
@@ -133,7 +144,8 @@ fn containerd_in_a_user_namespace_lowers_no_scores() {
     let mut cluster = cluster(1);
     cluster.spec.nodes[1].isolation = flotilla_spec::Isolation::User;
     let restricts = render_all(&cluster).into_iter().map(|config| {
-        config.files["/etc/containerd/conf.d/node.toml"].text.contains("restrict_oom_score_adj = true")
+        let text = config.files["/etc/containerd/conf.d/node.toml"].bytes().to_vec();
+        String::from_utf8(text).unwrap().contains("restrict_oom_score_adj = true")
     });
     assert_eq!(restricts.collect::<Vec<_>>(), [false, true]);
 }
@@ -145,5 +157,12 @@ fn no_mount_may_hide_a_file_of_a_node() {
             flotilla_spec::owned_by_node(path.as_ref()).is_some(),
             "{path} is missing in flotilla-spec's list"
         );
+    }
+}
+
+#[test]
+fn every_node_has_the_services_that_may_be_needed_later() {
+    for config in render_all(&cluster(1)) {
+        assert_eq!(config.services, ServiceSpec::of_every_node());
     }
 }

@@ -23,7 +23,7 @@ fn failed() -> GuestError {
     GuestError::Failed {
         node: "demo".into(),
         argv: "kubeadm init".into(),
-        status: "exit status: 1".into(),
+        exit: flotilla_core::Exit::Code(1),
         tail,
     }
 }
@@ -168,7 +168,7 @@ fn every_failure_has_a_code_a_status_and_a_text() {
     38 HOST_STATE_DAMAGED: the address ranges of cluster demo are unknown: its state cannot be read
     30 HOST_IO: cannot open the lock file /a/lock
     70 IF_NETWORK: cannot create the network
-    80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status: 1
+    80 GUEST_EXEC: `kubeadm init` failed in node demo with exit status 1
     80 GUEST_START: cannot initialise on node demo
     80 GUEST_START: cannot list the nodes
     82 GUEST_START_TIMEOUT: timed out after 5 s waiting for the first answer

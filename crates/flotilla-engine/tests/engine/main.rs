@@ -19,4 +19,5 @@ mod restart;
 mod schedule;
 mod scope;
 mod store;
+mod versions;
 mod world;

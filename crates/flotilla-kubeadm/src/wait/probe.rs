@@ -101,7 +101,9 @@ impl Probe {
             Ok(output) if (self.is_answer)(&output.text()) => return Ok(None),
             Ok(ExecOutput { .. }) => "not ready yet".to_owned(),
             Err(GuestError::Interrupted) => return Err(BootstrapError::Interrupted),
-            Err(GuestError::Failed { tail, status, .. }) => tail.last().cloned().unwrap_or(status),
+            Err(GuestError::Failed { tail, exit, .. }) => {
+                tail.last().cloned().unwrap_or_else(|| exit.to_string())
+            }
             Err(error) => error.to_string(),
         };
         Ok(Some(format!("{} on node {}: {problem}", self.what, machine.name())))

@@ -122,9 +122,9 @@ impl Files {
         its_mode == mode && read.is_ok() && content == bytes
     }
 
-    /// Writes a file whole, as everybody may read it, and lets everybody pass the directories above it. It is not synced to
-    /// the disk, which would take long: for files that are written again at each boot.
-    pub fn write_public(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    /// Writes a file whole, and lets everybody pass the directories above it. It is not synced to the disk, which would take
+    /// long: for files that are written again at each boot.
+    pub fn write_at_boot(&self, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
         let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.file_name().is_some()).collect();
         for directory in above.into_iter().rev() {
             let directory = self.folder(directory)?;
@@ -132,7 +132,7 @@ impl Files {
                 make_passable(&directory)?;
             }
         }
-        self.write_by(path, 0o644, |file| file.write_all(bytes), |_| Ok(()))
+        self.write_by(path, mode, |file| file.write_all(bytes), |_| Ok(()))
     }
 
     /// Writes a stream to its end; else like [`Self::write`].

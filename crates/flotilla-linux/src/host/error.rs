@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use flotilla_core::Exit;
+
 /// A program could not be started, failed, or was cancelled.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
@@ -11,14 +13,11 @@ pub enum CommandError {
     #[error("cannot start {program}")]
     Start { program: String, source: io::Error },
     /// The program ran and did not end with exit status 0.
-    #[error("`{argv}` failed with {status}")]
+    #[error("`{argv}` failed with {exit}")]
     Failed {
         /// Program and arguments, quoted for a shell.
         argv: String,
-        /// `exit status 2`, `signal 9`: for the reader.
-        status: String,
-        /// The exit status itself; none when a signal ended the program.
-        code: Option<i32>,
+        exit: Exit,
         /// Its last lines on standard error, or on standard output if the former is empty.
         tail: Vec<String>,
     },

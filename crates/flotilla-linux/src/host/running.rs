@@ -10,6 +10,7 @@ use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flotilla_core::Exit;
 use flotilla_core::cancel::{Cancel, OnCancel};
 use rustix::io::retry_on_intr;
 use rustix::process::{
@@ -23,6 +24,15 @@ use crate::process::Process;
 
 /// How long a program that was killed may take to end before it is left alone.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a program ended that was waited for.
+pub(crate) fn exit(status: ExitStatus) -> Exit {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(byte(code)),
+        (None, signal) => Exit::Signal(byte(signal.unwrap_or_default())),
+    }
+}
 
 /// Asks every process of the group to end. As long as a child is not waited for, the kernel does not reuse its number:
 /// so a signal sent before the guard of [`Cancel::on_cancel`] is dropped meets the child or its zombie, never a stranger.
@@ -145,18 +155,8 @@ impl Running {
         if self.is_cancelled() {
             return CommandError::Cancelled { program: self.program.clone() };
         }
-        let text = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit status {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => status.to_string(),
-        };
         let tail = if stderr.is_blank() { stdout } else { stderr };
-        CommandError::Failed {
-            argv: self.argv.clone(),
-            status: text,
-            code: status.code(),
-            tail: tail.into_lines(),
-        }
+        CommandError::Failed { argv: self.argv.clone(), exit: exit(status), tail: tail.into_lines() }
     }
 
     pub(super) fn read_error(&self, source: io::Error) -> CommandError {

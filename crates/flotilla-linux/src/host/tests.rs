@@ -1,6 +1,8 @@
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
+use flotilla_core::Exit;
+
 use super::*;
 
 fn sh(script: &str) -> Command {
@@ -52,9 +54,9 @@ fn a_failure_keeps_argv_status_and_the_last_lines() {
     let error = sh("for i in $(seq 30); do echo line $i >&2; done; echo out; exit 3").run().unwrap_err();
     assert_eq!(error.tail().len(), 20);
     assert_eq!(error.tail()[19], "line 30");
-    let CommandError::Failed { argv, status, code, .. } = &error else { panic!("{error:?}") };
+    let CommandError::Failed { argv, exit, .. } = &error else { panic!("{error:?}") };
     assert!(argv.starts_with("sh -c 'for i in"), "{argv}");
-    assert_eq!((status.as_str(), *code), ("exit status 3", Some(3)));
+    assert_eq!(*exit, Exit::Code(3));
     assert!(error.to_string().ends_with("failed with exit status 3"), "{error}");
 }
 
@@ -143,7 +145,7 @@ fn whoever_fails_first_is_blamed() {
     assert_eq!(error.tail(), ["no such package"]);
 
     let error = sh("echo all; exit 2").pipe_stdout(|reader| reader.read_to_end(&mut Vec::new())).unwrap_err();
-    assert!(matches!(error, CommandError::Failed { code: Some(2), .. }), "{error:?}");
+    assert!(matches!(error, CommandError::Failed { exit: Exit::Code(2), .. }), "{error:?}");
 }
 
 #[test]

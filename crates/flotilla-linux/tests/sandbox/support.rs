@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use flotilla_core::Exit;
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::host::{Command, CommandError};
 use flotilla_linux::sandbox::{self, Spec};
@@ -62,7 +63,8 @@ impl Fixture {
     pub(crate) fn exit_code(&self) -> Option<i32> {
         match sandbox::command(&self.spec).run() {
             Ok(_) => Some(0),
-            Err(CommandError::Failed { code, .. }) => code,
+            Err(CommandError::Failed { exit: Exit::Code(code), .. }) => Some(code.into()),
+            Err(CommandError::Failed { .. }) => None,
             Err(error) => panic!("{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The files of a node. They are written whole, by a rename, and read by everybody, whatever our umask is.
+//! The files of a node. They are written whole, by a rename, and have their modes whatever our umask is.
 //!
 //! What is in the node's directories was left by the node, and may lead anywhere: at boot, descriptors of the owner's mounts
 //! are open, and `/proc` leads to them. So paths are resolved below the root alone, without magic links.
@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use flotilla_linux::enter::Files;
-use flotilla_node_api::NodeConfig;
+use flotilla_node_api::{NodeConfig, NodeFile};
 
 use super::ConfigureError;
 use crate::root::Root;
@@ -21,29 +21,29 @@ const MINIKUBE_HOME: &str = "/home/docker";
 pub(super) fn differing<'a>(root: &Root, config: &'a NodeConfig) -> Result<Vec<&'a str>, ConfigureError> {
     let files = below(root)?;
     let always = config.files.iter().filter(|(_, file)| file.always);
-    let is_right =
-        |path: &str, text: &str| read_below(&files, path.as_ref()).as_deref() == Some(text.as_bytes());
-    let differs = always.filter(|(path, file)| !is_right(path, &file.text));
+    let differs = always.filter(|(path, file)| !files.has(path.as_ref(), file.mode, file.bytes()));
     Ok(differs.map(|(path, _)| path.as_str()).collect())
 }
 
 /// What is in a file; none if there is none.
-pub(super) fn read(root: &Root, path: &Path) -> Result<Option<Vec<u8>>, ConfigureError> {
+pub(super) fn read(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ConfigureError> {
+    let path = Path::new(path);
     below(root)?.read(path).map_err(failed("read", path))
 }
 
 /// Writes a file, and makes the directories above it.
-pub(super) fn write(root: &Root, path: &Path, text: &str) -> Result<(), ConfigureError> {
-    let files = below(root)?;
+pub(super) fn write(root: &Root, path: &str, file: &NodeFile) -> Result<(), ConfigureError> {
+    let (files, path) = (below(root)?, Path::new(path));
     // A node with a full disk can boot if they are right already.
-    if files.has(path, 0o644, text.as_bytes()) {
+    if files.has(path, file.mode, file.bytes()) {
         return Ok(());
     }
-    files.write_public(path, text.as_bytes()).map_err(failed("write", path))
+    files.write_at_boot(path, file.mode, file.bytes()).map_err(failed("write", path))
 }
 
 /// Removes a file, if it exists.
-pub(super) fn remove(root: &Root, path: &Path) -> Result<(), ConfigureError> {
+pub(super) fn remove(root: &Root, path: &str) -> Result<(), ConfigureError> {
+    let path = Path::new(path);
     below(root)?.remove(path).map_err(failed("remove", path))
 }
 
@@ -51,10 +51,6 @@ pub(super) fn remove(root: &Root, path: &Path) -> Result<(), ConfigureError> {
 /// boots without it.
 pub(super) fn link_home(root: &Root) {
     drop(below(root).map(|files| files.link_if_free(MINIKUBE_HOME.as_ref(), HOME)));
-}
-
-fn read_below(files: &Files, path: &Path) -> Option<Vec<u8>> {
-    files.read(path).ok().flatten()
 }
 
 fn below(root: &Root) -> Result<Files, ConfigureError> {

@@ -31,7 +31,8 @@ impl Differences {
 pub(super) fn differences(net: &Net, config: &NodeConfig) -> Result<Differences, NetError> {
     let link = &config.link;
     let mut differences = Differences::default();
-    let has_mtu = net.find_link(&link.name)?.is_some_and(|found| found.mtu == link.mtu);
+    let found = net.find_link(&link.name)?;
+    let has_mtu = found.is_some_and(|found| link.mtu.is_none_or(|mtu| found.mtu == mtu));
     if !has_mtu || !net.is_configured(&link.name, link.address, link.gateway)? {
         differences.link = Some(link.name.clone());
     }
@@ -54,7 +55,9 @@ pub(super) fn differences(net: &Net, config: &NodeConfig) -> Result<Differences,
 pub(super) fn apply(net: &Net, config: &NodeConfig, differences: &Differences) -> Result<(), NetError> {
     let link = &config.link;
     if differences.link.is_some() {
-        net.ensure_mtu(&link.name, link.mtu)?;
+        if let Some(mtu) = link.mtu {
+            net.ensure_mtu(&link.name, mtu)?;
+        }
         net.configure(&link.name, link.address, link.gateway)?;
     }
     if let Some(address) = differences.address {

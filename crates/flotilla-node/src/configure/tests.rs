@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
-use flotilla_node_api::{Link, NodeFile};
+use flotilla_node_api::{Content, Link};
 use tempfile::TempDir;
 
 use super::*;
@@ -18,13 +19,14 @@ fn config() -> NodeConfig {
         hostname: "demo".to_owned(),
         link: Link {
             name: "eth0".to_owned(),
-            mtu: 1500,
+            mtu: Some(1500),
             address: "10.213.0.2/24".parse().unwrap(),
             gateway: "10.213.0.1".parse().unwrap(),
         },
         routes: None,
         virtual_ip: VirtualIp::None,
         files: BTreeMap::from(files.map(|(path, file)| (path.to_owned(), file))),
+        services: Vec::new(),
     }
 }
 
@@ -90,6 +92,22 @@ fn everybody_in_the_node_can_read_its_files_whatever_an_older_flotilla_left() {
     node.boot(&config());
     assert_eq!(["etc", "etc/cni", "etc/cni/net.d"].map(|path| node.mode(path)), [0o755; 3]);
     assert_eq!(["etc/hosts", "etc/cni/net.d/10-flotilla.conflist"].map(|path| node.mode(path)), [0o644; 2]);
+}
+
+#[test]
+fn a_private_file_stays_private_and_bytes_are_written_as_they_are() {
+    let key = NodeFile { content: Content::Bytes(vec![0, 0xff, b'\n']), ..NodeFile::always("").private() };
+    let mut config = config();
+    config.files.insert("/etc/flotilla/agent.key".to_owned(), key);
+    let node = Node::booted(&config);
+    let path = node.0.path().join("etc/flotilla/agent.key");
+    assert_eq!(fs::read(&path).unwrap(), [0, 0xff, b'\n']);
+    assert_eq!(node.mode("etc/flotilla/agent.key"), 0o600);
+    assert_eq!(node.mode("etc/flotilla"), 0o755);
+    let differing = || files::differing(&node.root(), &config).unwrap();
+    assert_eq!(differing(), [""; 0]);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(differing(), ["/etc/flotilla/agent.key"]);
 }
 
 #[test]
@@ -170,11 +188,19 @@ fn keepalived_starts_with_its_first_file_and_restarts_with_others() {
 }
 
 #[test]
+fn a_node_boots_with_a_configuration_of_the_oldest_protocol() {
+    let node = Node::booted(&config().in_protocol(OLDEST));
+    assert_eq!(node.read("etc/hosts").unwrap(), "127.0.0.1 localhost\n");
+}
+
+#[test]
 fn another_protocol_is_refused_before_anything_is_written() {
     let node = Node(tempfile::tempdir().unwrap());
-    let other = NodeConfig { protocol: PROTOCOL + 1, ..config() };
-    let error = at_boot(&node.root(), &other, "").unwrap_err();
-    assert!(matches!(error, ConfigureError::Protocol(protocol) if protocol == PROTOCOL + 1));
-    assert!(check(&node.root(), &other).is_err() && apply(&node.root(), &other).is_err());
+    for number in [OLDEST - 1, PROTOCOL + 1] {
+        let other = NodeConfig { protocol: number, ..config() };
+        let error = at_boot(&node.root(), &other, "").unwrap_err();
+        assert!(matches!(error, ConfigureError::Protocol(protocol) if protocol == number));
+        assert!(check(&node.root(), &other).is_err() && apply(&node.root(), &other).is_err());
+    }
     assert_eq!(fs::read_dir(node.0.path()).unwrap().count(), 0);
 }

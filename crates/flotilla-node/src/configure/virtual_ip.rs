@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use flotilla_linux::net::{Net, NetError};
 use flotilla_linux::poll;
-use flotilla_node_api::{NodeConfig, Reply, Request, Unit, Verb, VirtualIp};
+use flotilla_node_api::{NodeConfig, NodeFile, Reply, Request, ServiceSpec, Unit, Verb, VirtualIp};
 use ipnet::Ipv4Net;
 
 use super::{ConfigureError, files, network};
 use crate::ask::ask;
-use crate::keepalived;
 use crate::root::Root;
 
 /// How long keepalived may take from its start until it has the address. On a busy host it only begins after seconds.
@@ -31,7 +30,7 @@ pub(super) enum Change {
 /// needs no more goes on until the next boot: it is alone, and keeps the address.
 pub(super) fn change(root: &Root, wanted: &VirtualIp) -> Result<Option<Change>, ConfigureError> {
     let VirtualIp::Keepalived { config, .. } = wanted else { return Ok(None) };
-    let was = files::read(root, keepalived::CONFIGURATION.as_ref())?;
+    let was = files::read(root, ServiceSpec::KEEPALIVED_CONF)?;
     Ok(match was {
         Some(was) if was == config.as_bytes() => None,
         Some(_) => Some(Change::Restart),
@@ -44,11 +43,11 @@ pub(super) fn apply(root: &Root, inside: &Net, config: &NodeConfig) -> Result<()
     let Some(change) = change(root, &config.virtual_ip)? else { return Ok(()) };
     let link = &config.link.name;
     let had_it = change == Change::Start && network::has_address(inside, link, *address)?;
-    let log = Log::from_now_on(keepalived::log(root));
-    files::write(root, keepalived::CONFIGURATION.as_ref(), text)?;
+    let log = Log::from_now_on(root.log_of(&Unit::KEEPALIVED));
+    files::write(root, ServiceSpec::KEEPALIVED_CONF, &NodeFile::at_boot(text))?;
     let verb = if change == Change::Start { Verb::Start } else { Verb::Restart };
-    let request = Request::Unit { verb, unit: Unit::Keepalived };
-    match ask(&root.control_socket(), request).map_err(ConfigureError::Ask)? {
+    let request = Request::Unit { verb, unit: Unit::KEEPALIVED };
+    match ask(&root.control_socket(), &request).map_err(ConfigureError::Ask)? {
         Reply::Status(_) => {}
         other => return Err(ConfigureError::Keepalived(format!("PID 1 said {other:?}"))),
     }

@@ -41,7 +41,7 @@ fn reply(client: UnixStream) -> Option<Reply> {
 }
 
 fn status() -> Status {
-    Status { unit: Unit::Kubelet, state: State::Active, detail: "well".into() }
+    Status { unit: Unit::KUBELET, state: State::Active, detail: "well".into() }
 }
 
 const RESTART: &str = "{\"verb\":\"restart\",\"unit\":\"kubelet\"}\n";
@@ -50,7 +50,7 @@ const RESTART: &str = "{\"verb\":\"restart\",\"unit\":\"kubelet\"}\n";
 fn the_answer_waits_until_the_service_is_settled() {
     let mut fixture = Fixture::new();
     let client = fixture.client(RESTART);
-    assert_eq!(fixture.receive(), [Request::Unit { verb: Verb::Restart, unit: Unit::Kubelet }]);
+    assert_eq!(fixture.receive(), [Request::Unit { verb: Verb::Restart, unit: Unit::KUBELET }]);
     fixture.control.answer(fixture.now, |_| None);
     assert!(fixture.receive().is_empty(), "a request is acted on once");
     fixture.control.answer(fixture.now, |_| Some(status()));
@@ -70,7 +70,7 @@ fn a_request_may_come_in_pieces() {
 #[test]
 fn nonsense_is_refused() {
     let mut fixture = Fixture::new();
-    for nonsense in ["hello\n", "{}\n", "{\"verb\":\"stop\",\"unit\":\"sshd\"}\n"] {
+    for nonsense in ["hello\n", "{}\n", "{\"verb\":\"explode\",\"unit\":\"kubelet\"}\n"] {
         let client = fixture.client(nonsense);
         assert!(fixture.receive().is_empty());
         assert!(matches!(reply(client), Some(Reply::Refused(_))), "{nonsense}");
@@ -120,8 +120,6 @@ fn a_socket_left_behind_is_no_obstacle() {
 
 #[test]
 fn units_go_by_two_names() {
-    assert_eq!(Unit::find("kubelet"), Some(Unit::Kubelet));
-    assert_eq!(Unit::find("containerd.service"), Some(Unit::Containerd));
-    assert_eq!(Unit::find("keepalived"), Some(Unit::Keepalived));
-    assert_eq!(Unit::find("firewalld"), None);
+    assert_eq!(Unit::named("kubelet"), Unit::KUBELET);
+    assert_eq!(Unit::named("containerd.service"), Unit::CONTAINERD);
 }

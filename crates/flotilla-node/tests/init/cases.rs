@@ -10,13 +10,14 @@ use crate::node::{Node, SHORT, wait_until};
 const KEEPALIVED_CONF: &str = "etc/flotilla/keepalived.conf";
 
 /// What the journal says when pods get SIGTERM.
-const PODS_ARE_TOLD: &str = " processes of pods";
+pub(crate) const PODS_ARE_TOLD: &str = " processes of pods";
 
 pub(crate) type Case = (&'static str, fn());
 
 macro_rules! cases {
     ($($name:ident,)*) => { &[$((stringify!($name), $name as fn()),)*] };
 }
+pub(crate) use cases;
 
 pub(crate) const ALL: &[Case] = cases![
     a_node_is_ready_at_once_and_its_kubelet_waits_for_containerd,
@@ -49,7 +50,7 @@ pub(crate) const ALL: &[Case] = cases![
 ];
 
 /// Whether a journal says all that, in this order.
-fn in_order(journal: &str, said: &[&str]) -> bool {
+pub(crate) fn in_order(journal: &str, said: &[&str]) -> bool {
     let places: Vec<_> = said.iter().map(|words| journal.find(words)).collect();
     places.is_sorted() && places.iter().all(Option::is_some)
 }
@@ -76,8 +77,8 @@ fn a_killed_service_is_started_again() {
 }
 
 fn a_program_that_is_missing_does_not_stop_the_other() {
-    let mut node = Node::new().with_kubelet_files();
-    node.config.kubelet = "/not/there".into();
+    let node = Node::new().with_kubelet_files();
+    fs::remove_file(node.program(&Unit::KUBELET)).unwrap();
     let node = node.start();
     wait_until("it is tried again", || {
         node.read("var/log/flotilla/init.log").matches("kubelet: cannot start").count() >= 2
@@ -182,7 +183,7 @@ fn keepalived_starts_when_its_configuration_appears_and_is_kept_running() {
     node.write(KEEPALIVED_CONF, "");
     node.wait_for("keepalived up");
     let up = node.events().into_iter().find(|event| event.starts_with("keepalived up")).unwrap();
-    assert!(up.contains(&format!("--use-file {} --pid ", node.path(KEEPALIVED_CONF).display())), "{up}");
+    assert!(up.contains(&format!("--use-file /{KEEPALIVED_CONF} --pid ")), "{up}");
     node.write("run/flotilla/keepalived.pid", "1");
     kill_process(node.process("bin/keepalived"), Signal::KILL).unwrap();
     wait_until("it runs again", || node.count("keepalived up") == 2);
@@ -246,7 +247,7 @@ fn pods_are_told_before_containerd_and_shims_are_spared() {
         "trap 'echo shim was told >> $ROOT/events' TERM
         $ROOT/bin/pod & wait; read line < $ROOT/fifo",
     );
-    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    let containerd = fs::read_to_string(node.program(&Unit::CONTAINERD)).unwrap();
     let shim = "mkfifo $ROOT/fifo; $ROOT/bin/containerd-shim-runc-v2 &\n";
     node.script("containerd", &format!("{shim}{}", containerd.trim_start_matches("#!/bin/sh\n")));
     let mut node = node.start();
@@ -263,7 +264,7 @@ fn pods_are_told_before_containerd_and_shims_are_spared() {
 fn a_stubborn_pod_is_killed_after_its_grace() {
     let mut node = Node::new();
     node.config.graces.pods = SHORT;
-    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    let containerd = fs::read_to_string(node.program(&Unit::CONTAINERD)).unwrap();
     node.script("pod", "trap '' TERM; echo pod up >> $ROOT/events; while :; do sleep 1; done");
     node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
     let mut node = node.start();
@@ -292,7 +293,7 @@ fn the_address_is_given_up_before_pods_are_told() {
         "pod",
         "trap 'echo pod ends >> $ROOT/events; exit' TERM\nsleep 60 & echo pod up >> $ROOT/events; wait",
     );
-    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    let containerd = fs::read_to_string(node.program(&Unit::CONTAINERD)).unwrap();
     node.script("containerd", &format!("$ROOT/bin/pod &\n{}", containerd.trim_start_matches("#!/bin/sh\n")));
     node.script("keepalived", GIVES_UP_ADDRESS);
     let mut node = node.start();
@@ -336,7 +337,7 @@ fn what_is_frozen_is_thawed_before_it_is_told_to_end() {
     for (file, frozen) in groups {
         node.write(&format!("sys/fs/cgroup/{file}"), frozen);
     }
-    let containerd = fs::read_to_string(node.config.containerd.clone()).unwrap();
+    let containerd = fs::read_to_string(node.program(&Unit::CONTAINERD)).unwrap();
     // It reports what it finds on SIGTERM.
     node.script(
         "pod",
@@ -417,21 +418,21 @@ fn the_node_says_how_it_is() {
     node.wait_for("kubelet up");
     let before = status();
     assert_eq!((before.protocol, before.holds_virtual_ip), (PROTOCOL, true));
-    assert!(before.is_active(Unit::Kubelet) && before.is_active(Unit::Containerd));
-    assert_eq!(before.unit(Unit::Keepalived).unwrap().state, State::Activating, "it waits for its file");
-    assert_eq!(before.deaths(Unit::Kubelet), 0);
+    assert!(before.is_active(&Unit::KUBELET) && before.is_active(&Unit::CONTAINERD));
+    assert_eq!(before.unit(&Unit::KEEPALIVED).unwrap().state, State::Activating, "it waits for its file");
+    assert_eq!(before.deaths(&Unit::KUBELET), 0);
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert!(u64::try_from(before.booted_at).is_ok_and(|at| at <= clock.as_secs()));
     kill_process(node.process("bin/kubelet"), Signal::KILL).unwrap();
-    wait_until("it runs again", || node.count("kubelet up") == 2 && status().is_active(Unit::Kubelet));
+    wait_until("it runs again", || node.count("kubelet up") == 2 && status().is_active(&Unit::KUBELET));
     let after = status();
-    let kubelet = after.unit(Unit::Kubelet).unwrap();
+    let kubelet = after.unit(&Unit::KUBELET).unwrap();
     assert_eq!((kubelet.starts, kubelet.deaths), (2, 1));
     assert_eq!(kubelet.last_exit.as_deref(), Some("signal 9"));
     assert_eq!(after.booted_at, before.booted_at);
     assert!(after.up_for_ms >= before.up_for_ms);
     node.systemctl("stop kubelet");
-    assert_eq!(status().deaths(Unit::Kubelet), 1, "one that was stopped has not died");
+    assert_eq!(status().deaths(&Unit::KUBELET), 1, "one that was stopped has not died");
 }
 
 fn a_configuration_of_another_protocol_is_refused() {
@@ -441,13 +442,14 @@ fn a_configuration_of_another_protocol_is_refused() {
         hostname: "demo".to_owned(),
         link: Link {
             name: "eth0".to_owned(),
-            mtu: 1500,
+            mtu: Some(1500),
             address: "192.0.2.2/24".parse().unwrap(),
             gateway: "192.0.2.1".parse().unwrap(),
         },
         routes: None,
         virtual_ip: VirtualIp::None,
         files: std::collections::BTreeMap::new(),
+        services: Vec::new(),
     };
     for line in ["configure", "configure --check"] {
         let (out, err, success) = node.flotilla_init(line, &serde_json::to_string(&config).unwrap());

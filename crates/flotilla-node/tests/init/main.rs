@@ -14,12 +14,14 @@ use flotilla_testkit::{harness, is_root};
 mod cases;
 mod node;
 mod roles;
+mod services;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = roles::run_if_role(&args) {
         return u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from);
     }
-    let cases = cases::ALL.iter().map(|(name, case)| -> harness::Case { (name, Box::new(case)) }).collect();
+    let all = cases::ALL.iter().chain(services::ALL);
+    let cases = all.map(|(name, case)| -> harness::Case { (name, Box::new(case)) }).collect();
     harness::run(&args, (!is_root()).then_some("root"), cases)
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use flotilla_node::{Config, Graces};
+use flotilla_node_api::{ServiceSpec, Unit};
 use flotilla_testkit::write_program;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -52,22 +53,26 @@ impl Node {
         let at = |path: &str| dir.path().join(path);
         let root = dir.path().to_owned();
         let env = [("ROOT".to_owned(), root.to_str().unwrap().to_owned())].into();
-        let config = Config {
-            root,
-            containerd: at("bin/containerd"),
-            kubelet: at("bin/kubelet"),
-            keepalived: at("bin/keepalived"),
-            nft: at("bin/nft"),
-            env,
-            graces: GRACES,
-            ..Config::default()
-        };
-        let node = Self { config, dir };
+        let config = Config { root, nft: at("bin/nft"), env, graces: GRACES, ..Config::default() };
+        let mut node = Self { config, dir };
+        for spec in ServiceSpec::of_every_node() {
+            node.add_service(spec);
+        }
         let this = std::env::current_exe().unwrap();
         node.script("containerd", &format!("exec {} {} $ROOT", this.display(), roles::CONTAINERD));
         node.script("kubelet", KUBELET);
         node.script("keepalived", KEEPALIVED);
         node
+    }
+
+    /// Adds a service, whose program is looked for where [`Self::script`] puts it.
+    pub(crate) fn add_service(&mut self, mut spec: ServiceSpec) {
+        spec.argv[0] = self.program(&spec.name).into_os_string().into_string().unwrap();
+        self.config.services.push(spec);
+    }
+
+    pub(crate) fn program(&self, unit: &Unit) -> PathBuf {
+        self.dir.path().join(format!("bin/{unit}"))
     }
 
     /// Puts a shell script where one of the node's programs is looked for.

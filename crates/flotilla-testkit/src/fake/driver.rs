@@ -204,7 +204,7 @@ impl Driver for FakeDriver {
                 machine.made_by(&self.name, &self.programs, &self.calls)
             });
             if machine.state.power == Power::Off || machine.config().is_none() {
-                machine.set_config(config);
+                machine.boot(config);
             }
             machine.state = MachineState { power: Power::On, intact: true };
             machine.clone()

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Cmd, Code, DriverError, ExecOutput, Guest, GuestError, LogFile, Machine, MachineRecord, MachineState,
-    Membership, Power, Reader, Session, TtySize, Writer,
+    Cmd, Code, DriverError, ExecOutput, Exit, Guest, GuestError, LogFile, Machine, MachineRecord,
+    MachineState, Membership, Power, Reader, Session, TtySize, Writer,
 };
-use flotilla_node_api::{NodeConfig, NodeStatus};
+use flotilla_node_api::{NodeConfig, NodeStatus, PROTOCOL};
 use flotilla_spec::{DriverName, NodeName};
 
 use super::{Calls, Opened, Programs, node};
@@ -47,6 +47,8 @@ struct Inside {
     script: Mutex<Vec<(&'static str, Answer)>>,
     /// How it is configured; none before its first boot.
     config: Mutex<Option<NodeConfig>>,
+    /// The protocol of its own program.
+    protocol: AtomicU32,
     /// What it will say of itself.
     statuses: Mutex<VecDeque<NodeStatus>>,
     calls: Calls,
@@ -70,6 +72,7 @@ impl FakeMachine {
             hangs: AtomicBool::new(false),
             script: Mutex::new(script.to_vec()),
             config: Mutex::default(),
+            protocol: AtomicU32::new(PROTOCOL),
             statuses: Mutex::default(),
             calls: Calls::default(),
         };
@@ -156,6 +159,21 @@ impl FakeMachine {
 
     pub(super) fn set_config(&self, config: &NodeConfig) {
         *self.inside.config.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.clone());
+    }
+
+    /// Lets another version of flotilla have booted it.
+    pub fn set_protocol(&self, protocol: u32) {
+        self.inside.protocol.store(protocol, Ordering::Relaxed);
+    }
+
+    pub(super) fn protocol(&self) -> u32 {
+        self.inside.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Boots it with our own program.
+    pub(super) fn boot(&self, config: &NodeConfig) {
+        self.set_protocol(PROTOCOL);
+        self.set_config(config);
     }
 
     /// Changes what it says of itself: one answer after the other for each of `values`, and the last from then on.
@@ -307,7 +325,7 @@ impl Guest for FakeMachine {
         let answer = self.answer(&argv).map_err(|last| GuestError::Failed {
             node: self.name.to_string(),
             argv: argv.clone(),
-            status: "exit status: 1".to_owned(),
+            exit: Exit::Code(1),
             tail: last.lines().map(str::to_owned).collect(),
         })?;
         call.end()?;

@@ -4,17 +4,18 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
 use flotilla_core::explain::one_line;
-use flotilla_core::{Exit, Signal, TtySize};
+use flotilla_core::{Signal, TtySize};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal as Number, kill_process_group, setsid};
 
 use super::super::{EXIT_NOT_RUN, EnterError, terminal};
 use super::wire::{self, Report};
+use crate::host::exit;
 use crate::process::Process;
 
 /// How long a program may take to end on its own before it is killed.
@@ -135,14 +136,6 @@ fn number(signal: Signal) -> Number {
         Signal::Quit => Number::QUIT,
         Signal::Terminate => Number::TERM,
         Signal::Kill => Number::KILL,
-    }
-}
-
-fn exit(status: std::process::ExitStatus) -> Exit {
-    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(byte(code)),
-        (None, signal) => Exit::Signal(byte(signal.unwrap_or_default())),
     }
 }
 
