@@ -14,6 +14,9 @@ use crate::driver::{DriverError, Machine};
 use crate::facts::LinkFacts;
 use crate::host::Refusal;
 
+/// What a node's link is called inside the node.
+pub const LINK: &str = "eth0";
+
 /// An address range that somebody on the host uses, and who.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {

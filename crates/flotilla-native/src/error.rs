@@ -15,7 +15,7 @@ use flotilla_linux::resolver::ResolverError;
 use flotilla_linux::sysctl::SysctlError;
 use flotilla_spec::NodeName;
 
-use super::record;
+use crate::driver::record;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NativeError {

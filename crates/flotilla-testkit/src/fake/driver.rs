@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Capabilities, Changed, Driver, DriverError, GuestError, Machine, MachineId, MachineSpec, MachineState,
-    Port, PortKind, Power, Refusal, RootFacts,
+    Capabilities, Changed, Driver, DriverError, GuestError, GuestFacts, Machine, MachineId, MachineIsolation,
+    MachineSpec, MachineState, Port, PortKind, Power, Refusal,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, DriverName, NodeName};
@@ -167,8 +167,8 @@ impl Driver for FakeDriver {
         Ok(Vec::new())
     }
 
-    async fn root(&self, _: &MachineSpec) -> Result<RootFacts, DriverError> {
-        Ok(RootFacts::default())
+    async fn guest_facts(&self, spec: &MachineSpec) -> Result<GuestFacts, DriverError> {
+        Ok(GuestFacts { lowers_oom_scores: spec.isolation == MachineIsolation::None })
     }
 
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use flotilla_core::network::LINK;
 use flotilla_core::{
     Changed, Code, DriverError, LinkFacts, Network, NetworkPlan, NetworkState, Port, PortKind, Refusal,
     Subnet,
@@ -141,7 +142,7 @@ impl Network for FakeNetwork {
 
     async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError> {
         let gateway = plan.gateway;
-        Ok(LinkFacts { name: "eth0".to_owned(), mtu: 1500, gateway, name_servers: vec![gateway] })
+        Ok(LinkFacts { name: LINK.to_owned(), mtu: 1500, gateway, name_servers: vec![gateway] })
     }
 
     async fn ensure_port(
@@ -154,7 +155,7 @@ impl Network for FakeNetwork {
             return Err(no_network(cluster));
         }
         self.ports.all().insert((cluster.clone(), node.clone()));
-        Ok(Port { kind, device: format!("port-{node}"), name_inside: "eth0".to_owned() })
+        Ok(Port { kind, device: format!("port-{node}"), name_inside: LINK.to_owned() })
     }
 
     async fn remove_port(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {

@@ -4,12 +4,12 @@ use flotilla_core::{Changed, Port, PortKind};
 use flotilla_linux::net::{LinkInfo, Net, Veth};
 use flotilla_spec::{ClusterName, NodeName};
 
-use super::Native;
-use super::error::NativeError;
-use super::names::Names;
-use super::network::LINK;
+use super::BridgeNetwork;
+use crate::error::NativeError;
+use crate::names::Names;
+use flotilla_core::network::LINK;
 
-impl Native {
+impl BridgeNetwork {
     /// Links are looked up by name: a list of all of them would grow with the number of nodes, and is asked for once for
     /// each node.
     pub(super) fn make_socket(

@@ -11,8 +11,8 @@ use flotilla_linux::enter::Files;
 use flotilla_linux::tree;
 use flotilla_spec::NodeName;
 
-use super::error::{At, NativeError};
 use super::store;
+use crate::error::{At, NativeError};
 
 /// A file with this in it says what the node's root is made from.
 const BUNDLE: &str = "bundle";
