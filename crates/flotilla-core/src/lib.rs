@@ -61,6 +61,6 @@ pub use host::{Finding, Host, Refusal, Severity};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
 pub use layout::BundleLayout;
 pub use machine_spec::{MachineId, MachineIsolation, MachineSpec};
-pub use network::{Network, NetworkNode, NetworkPlan, NetworkState, Port, Reach, Subnet};
+pub use network::{Mac, Network, NetworkNode, NetworkPlan, NetworkState, Port, Reach, Subnet};
 pub use record::{MachineRecord, Membership, RecordError};
 pub use session::{Control, Exit, ProgramDriver, ProgramHandle, Session, Signal, TtySize};

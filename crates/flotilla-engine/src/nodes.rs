@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flotilla_core::cluster::{Allocations, Cluster, Node};
 use flotilla_core::{
     BundleFacts, Bundles, BundlesError, Changed, Driver, DriverError, Explain, GuestError, Host, LinkFacts,
-    Machine, MachineSpec, NetworkPlan, Power, node,
+    Machine, MachineSpec, NetworkNode, NetworkPlan, Power, node,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
@@ -67,7 +67,7 @@ impl<'a> Nodes<'a> {
             // What a machine was plugged into that has just ended may still exist, and a new one cannot use it.
             network.remove_port(cluster.name(), name).await?;
         }
-        let port = network.ensure_port(cluster.name(), name, kind).await?;
+        let port = network.ensure_port(cluster.name(), &NetworkNode::of(node), kind).await?;
         let machine = if was_on {
             let machine = driver.plug(&spec.id, &port).await?;
             // It may have been cut off while the others were configured.

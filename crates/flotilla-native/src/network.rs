@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Changed, DriverError, LinkFacts, Network, NetworkPlan, NetworkState, Port, PortKind, Refusal, Subnet,
+    Changed, DriverError, LinkFacts, Network, NetworkNode, NetworkPlan, NetworkState, Port, PortKind,
+    Refusal, Subnet,
 };
 use flotilla_spec::{ClusterName, NodeName};
 
@@ -82,7 +83,7 @@ impl Network for BridgeNetwork {
     async fn ensure_port(
         &self,
         cluster: &ClusterName,
-        node: &NodeName,
+        node: &NetworkNode,
         kind: PortKind,
     ) -> Result<Port, DriverError> {
         let (cluster, node) = (cluster.clone(), node.clone());
