@@ -22,9 +22,9 @@ use flotilla_linux::cgroup::Layout;
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, DriverName};
 
-use crate::blocking;
 use crate::error::NativeError;
 use crate::names::Names;
+use crate::{blocking, on_thread};
 
 mod boot;
 mod disk;
@@ -67,14 +67,6 @@ impl NativeDriver {
     fn bundle(&self, digest: &str) -> BundleLayout {
         BundleLayout::of(&self.home, digest)
     }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Result<T, NativeError> + Send + 'static,
-    ) -> Result<T, DriverError> {
-        let own = self.clone();
-        Ok(blocking(move || work(&own)).await?)
-    }
 }
 
 #[async_trait]
@@ -99,7 +91,7 @@ impl Driver for NativeDriver {
 
     async fn check(&self, wanted: &[MachineSpec]) -> Result<Vec<Refusal>, DriverError> {
         let wanted = wanted.to_vec();
-        self.blocking(move |driver| {
+        blocking(self, move |driver| {
             let mut refused = driver.check_mounts(&wanted)?;
             refused.extend(driver.check_user_namespaces(&wanted)?);
             Ok(refused)
@@ -109,17 +101,17 @@ impl Driver for NativeDriver {
 
     async fn examine_options(&self) -> Vec<Finding> {
         let home = self.home.clone();
-        blocking(move || vec![user_namespaces::examine(&home)]).await
+        on_thread(move || vec![user_namespaces::examine(&home)]).await
     }
 
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |driver| driver.find_machines(&cluster)).await
+        blocking(self, move |driver| driver.find_machines(&cluster)).await
     }
 
     async fn guest_facts(&self, spec: &MachineSpec) -> Result<GuestFacts, DriverError> {
         let spec = spec.clone();
-        Ok(blocking(move || facts::of(&spec)).await)
+        Ok(on_thread(move || facts::of(&spec)).await)
     }
 
     async fn boot(
@@ -129,27 +121,27 @@ impl Driver for NativeDriver {
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
         let (spec, port, config) = (spec.clone(), port.clone(), config.clone());
-        self.blocking(move |driver| driver.boot_machine(&spec, &port, &config)).await
+        blocking(self, move |driver| driver.boot_machine(&spec, &port, &config)).await
     }
 
     async fn plug(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, DriverError> {
         let (id, port) = (id.clone(), port.clone());
-        self.blocking(move |driver| driver.plug_machine(&id, &port)).await
+        blocking(self, move |driver| driver.plug_machine(&id, &port)).await
     }
 
     async fn stop(&self, id: &MachineId) -> Result<Changed, DriverError> {
         let id = id.clone();
-        self.blocking(move |driver| driver.stop_machine(&id.cluster, &id.node)).await
+        blocking(self, move |driver| driver.stop_machine(&id.cluster, &id.node)).await
     }
 
     async fn remove(&self, id: &MachineId) -> Result<Changed, DriverError> {
         let id = id.clone();
-        self.blocking(move |driver| driver.remove_machine(&id.cluster, &id.node)).await
+        blocking(self, move |driver| driver.remove_machine(&id.cluster, &id.node)).await
     }
 
     async fn remove_all(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |driver| driver.remove_machines(&cluster)).await
+        blocking(self, move |driver| driver.remove_machines(&cluster)).await
     }
 }
 

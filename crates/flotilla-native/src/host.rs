@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flotilla_core::{Driver, DriverError, Finding, Host, IdRange, Network};
 
-use crate::{blocking, examine, ids};
+use crate::{examine, ids, on_thread};
 
 /// This computer: one network, and the drivers that plug their machines into it.
 pub struct LocalHost {
@@ -37,12 +37,12 @@ impl Host for LocalHost {
 
     async fn free_ids(&self, taken: &[IdRange], count: usize) -> Result<Vec<IdRange>, DriverError> {
         let (home, taken) = (self.home.clone(), taken.to_vec());
-        Ok(blocking(move || ids::free(&home, &taken, count)).await?)
+        Ok(on_thread(move || ids::free(&home, &taken, count)).await?)
     }
 
     async fn examine(&self) -> Vec<Finding> {
         let home = self.home.clone();
-        blocking(move || examine::examine(&home)).await
+        on_thread(move || examine::examine(&home)).await
     }
 
     fn drivers(&self) -> Vec<&dyn Driver> {

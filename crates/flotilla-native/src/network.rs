@@ -11,7 +11,6 @@ use flotilla_core::{
 use flotilla_spec::{ClusterName, NodeName};
 
 use crate::blocking;
-use crate::error::NativeError;
 use crate::names::Names;
 
 mod bridge;
@@ -38,46 +37,38 @@ impl BridgeNetwork {
     fn names(&self, cluster: &ClusterName) -> Names {
         Names::of(&self.home, cluster)
     }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Result<T, NativeError> + Send + 'static,
-    ) -> Result<T, DriverError> {
-        let own = self.clone();
-        Ok(blocking(move || work(&own)).await?)
-    }
 }
 
 #[async_trait]
 impl Network for BridgeNetwork {
     async fn used(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
         let except = except.clone();
-        self.blocking(move |network| bridge::in_use(&network.names(&except))).await
+        blocking(self, move |network| bridge::in_use(&network.names(&except))).await
     }
 
     async fn check(&self, plan: &NetworkPlan) -> Result<Vec<Refusal>, DriverError> {
         let plan = plan.clone();
-        self.blocking(move |network| network.check_ports(&plan)).await
+        blocking(self, move |network| network.check_ports(&plan)).await
     }
 
     async fn state(&self, plan: &NetworkPlan) -> Result<NetworkState, DriverError> {
         let plan = plan.clone();
-        self.blocking(move |network| network.network_state(&plan)).await
+        blocking(self, move |network| network.network_state(&plan)).await
     }
 
     async fn ensure(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
         let plan = plan.clone();
-        self.blocking(move |network| network.make_network(&plan)).await
+        blocking(self, move |network| network.make_network(&plan)).await
     }
 
     async fn update(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
         let plan = plan.clone();
-        self.blocking(move |network| network.update_network(&plan)).await
+        blocking(self, move |network| network.update_network(&plan)).await
     }
 
     async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError> {
         let plan = plan.clone();
-        self.blocking(move |network| network.link_facts(&plan)).await
+        blocking(self, move |network| network.link_facts(&plan)).await
     }
 
     async fn ensure_port(
@@ -87,17 +78,17 @@ impl Network for BridgeNetwork {
         kind: PortKind,
     ) -> Result<Port, DriverError> {
         let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |network| network.make_socket(&cluster, &node, kind)).await
+        blocking(self, move |network| network.make_socket(&cluster, &node, kind)).await
     }
 
     async fn remove_port(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
         let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |network| network.remove_socket(&cluster, &node)).await
+        blocking(self, move |network| network.remove_socket(&cluster, &node)).await
     }
 
     async fn unpublish(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
         let (cluster, node) = (cluster.clone(), node.clone());
-        self.blocking(move |network| network.close_ports(&cluster, &node)).await
+        blocking(self, move |network| network.close_ports(&cluster, &node)).await
     }
 
     /// The host has an address in the cluster's network.
@@ -107,6 +98,6 @@ impl Network for BridgeNetwork {
 
     async fn remove(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let cluster = cluster.clone();
-        self.blocking(move |network| network.remove_network(&cluster)).await
+        blocking(self, move |network| network.remove_network(&cluster)).await
     }
 }
