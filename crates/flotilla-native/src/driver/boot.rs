@@ -82,7 +82,7 @@ impl NativeDriver {
         if !disk.exists()? {
             self.finished_bundle(&spec.image_store)?;
         }
-        disk.ensure(&digest, &spec.image_store, &self.bundle(&spec.image_store).store())?;
+        disk.ensure(&digest, &spec.image_store, &self.bundle(&spec.image_store))?;
         let shared = disk.image_store()?.map(|store| store::shared(&self.finished_bundle(&store)?, &store));
         let shared = shared.transpose()?;
         let uuid = disk.uuid()?;

@@ -18,16 +18,16 @@ const SHARED: &str = "/opt/flotilla/snapshots";
 
 /// Makes a store from that of a bundle. Its images are links, which lead somewhere in a node that has them at [`SHARED`]; all
 /// else is small, and a copy, since containerd writes to it.
-pub(super) fn make(from: &Path, to: &Path) -> Result<(), NativeError> {
-    let snapshots = BundleLayout::at(from.parent().unwrap_or(from)).snapshots();
-    let mut walk = WalkDir::new(from).into_iter();
+pub(super) fn make(images: &BundleLayout, to: &Path) -> Result<(), NativeError> {
+    let (from, snapshots) = (images.store(), images.snapshots());
+    let mut walk = WalkDir::new(&from).into_iter();
     while let Some(entry) = walk.next() {
         let entry = entry.map_err(|error| NativeError::Io {
             action: "read",
-            path: from.to_owned(),
+            path: from.clone(),
             source: error.into(),
         })?;
-        let target = to.join(entry.path().strip_prefix(from).expect("it is below"));
+        let target = to.join(entry.path().strip_prefix(&from).expect("it is below"));
         let metadata = entry.metadata().map_err(io::Error::from).at("read", entry.path())?;
         if entry.path().parent() == Some(&snapshots) {
             symlink(Path::new(SHARED).join(entry.file_name()), &target).at("link", &target)?;
@@ -72,7 +72,7 @@ mod tests {
         fs::write(store.join("meta.db"), "index").unwrap();
         fs::create_dir(store.join("blobs")).unwrap();
         fs::write(store.join("blobs/config"), "config").unwrap();
-        make(&store, &node).unwrap();
+        make(&bundle, &node).unwrap();
         let inside = node.join(snapshots.strip_prefix(&store).unwrap());
         for id in ["1", "2"] {
             assert_eq!(fs::read_link(inside.join(id)).unwrap(), Path::new(SHARED).join(id));
