@@ -188,3 +188,13 @@ pub trait Reach: Send + Sync {
     /// `via` is a control plane: its host is asked.
     async fn api(&self, cluster: &Cluster, via: &dyn Machine) -> Result<SocketAddr, DriverError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_addresses_are_written_as_programs_take_them() {
+        assert_eq!(Mac([2, 0xf1, 10, 213, 0, 255]).to_string(), "02:f1:0a:d5:00:ff");
+    }
+}

@@ -131,6 +131,14 @@ impl FakeDriver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn require_kind(&self, port: &Port) {
+        assert_eq!(
+            port.kind, self.capabilities.port_kind,
+            "machines of {} cannot be plugged in there",
+            self.name
+        );
+    }
+
     fn require_answer(&self) -> Result<(), DriverError> {
         match self.state().silent.clone() {
             Some(host) => Err(DriverError::Unreachable { host, why: "connection refused".to_owned() }),
@@ -190,9 +198,10 @@ impl Driver for FakeDriver {
     async fn boot(
         &self,
         spec: &MachineSpec,
-        _: &Port,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
+        self.require_kind(port);
         let MachineId { cluster, node } = &spec.id;
         let call = self.calls.begin(format!("ensure {node}")).await?;
         self.require_answer()?;
@@ -213,7 +222,8 @@ impl Driver for FakeDriver {
         Ok(Arc::new(machine))
     }
 
-    async fn plug(&self, id: &MachineId, _: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+    async fn plug(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+        self.require_kind(port);
         let call = self.calls.begin(format!("ensure {}", id.node)).await?;
         self.require_answer()?;
         let machine = {
