@@ -6,9 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use flotilla_core::Cancel;
-use flotilla_core::SNAPSHOTS_IMAGE;
 use flotilla_core::Unit;
 use flotilla_core::event::{Outcome, Reporter, Step};
+use flotilla_core::layout::{BundleLayout, SNAPSHOTS_IMAGE};
 use flotilla_files::{FileLock, Holder};
 use flotilla_linux::{disk, erofs};
 use serde::Serialize;
@@ -50,7 +50,7 @@ impl Bundle {
 
     /// Of the image of its snapshots.
     pub fn image_bytes(&self) -> u64 {
-        disk::allocated_bytes(&self.path.join(SNAPSHOTS_IMAGE)).unwrap_or_default()
+        disk::allocated_bytes(&BundleLayout::at(&self.path).snapshots_image()).unwrap_or_default()
     }
 }
 
@@ -144,6 +144,15 @@ impl BundleStore {
                 digests: bundles.iter().map(|bundle| bundle.manifest.short_digest().to_owned()).collect(),
             }),
         }
+    }
+
+    /// The bundle of exactly this digest. Reads no other.
+    pub fn get(&self, digest: &str) -> Result<Bundle> {
+        let path = self.bundles().join(digest);
+        if !path.is_dir() {
+            return Err(BundleError::NotFound { which: digest.to_owned() });
+        }
+        Ok(Bundle { manifest: Manifest::load(&path)?, path })
     }
 
     /// Reads every byte and says what is not as it was made.
@@ -265,7 +274,11 @@ impl BundleStore {
     }
 
     pub(crate) fn bundles(&self) -> PathBuf {
-        self.home.join("bundles")
+        BundleLayout::bundles(&self.home)
+    }
+
+    pub(crate) fn layout(&self, digest: &str) -> BundleLayout {
+        BundleLayout::of(&self.home, digest)
     }
 
     pub(crate) fn cache(&self) -> PathBuf {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use flotilla_core::Cancel;
-use flotilla_core::{Event, SNAPSHOTS};
+use flotilla_core::Event;
+use flotilla_core::layout::SNAPSHOTS;
 use flotilla_linux::host::Command;
 pub(crate) use flotilla_testkit::directory;
 

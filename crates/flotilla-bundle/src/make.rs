@@ -5,9 +5,11 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::time::Duration;
 
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
+use flotilla_core::layout::{BIN, BundleLayout, ROOTFS, STORE};
 use flotilla_core::{BuildRequest, Forecast, Origin, Prospect, SourceChoice};
 use flotilla_linux::disk;
 
@@ -205,13 +207,14 @@ impl BundleStore {
         let step = start(for_rootfs);
         let names = image::names_wanted(&parts, version, &self.cancel)?;
         let images = names.iter().map(|name| Image::compose(name, &parts)).collect::<Result<Vec<_>>>()?;
-        let root = work.path().join("rootfs");
+        let layout = BundleLayout::at(work.path());
+        let root = layout.rootfs();
         rootfs::tree(&parts, image::pause_name(&names))?.write_to(&root)?;
-        rootfs::host_programs(&parts).write_to(&work.path().join("bin"))?;
+        rootfs::host_programs(&parts).write_to(&layout.bin())?;
         step.done(Outcome::Done);
 
         let step = start(for_images);
-        let images_directory = work.path().join("store");
+        let images_directory = layout.store();
         DirBuilder::new().mode(0o700).create(&images_directory).at("make", &images_directory)?;
         let packed = cache.work_directory()?;
         let directories = store::Folders { rootfs: &root, store: &images_directory, work: packed.path() };
@@ -225,11 +228,10 @@ impl BundleStore {
             step.progress(done, None, flotilla_core::Unit::Bytes, "");
         })?;
         let within = |directory: &str| {
-            inventory::bytes(files.iter().filter(|entry| entry.path.starts_with(directory)))
+            inventory::bytes(files.iter().filter(|entry| Path::new(&entry.path).starts_with(directory)))
         };
         let on_disk = disk::allocated_bytes(work.path()).at("read", work.path())?;
-        let sizes =
-            Sizes { bin: within("bin/"), rootfs: within("rootfs/"), store: within("store/"), on_disk };
+        let sizes = Sizes { bin: within(BIN), rootfs: within(ROOTFS), store: within(STORE), on_disk };
         let mut manifest = Manifest {
             format: manifest::FORMAT,
             digest: String::new(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+use flotilla_core::layout::STORE;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{At, BundleError, Result};
@@ -102,7 +103,7 @@ impl Manifest {
 /// What differs from one build to the next.
 pub(crate) fn varying_files() -> Vec<Varies> {
     let why = "a database of containerd's, which notes when each image was imported";
-    DATABASES.iter().map(|path| Varies { path: format!("store/{path}"), why: why.into() }).collect()
+    DATABASES.iter().map(|path| Varies { path: format!("{STORE}/{path}"), why: why.into() }).collect()
 }
 
 pub(crate) fn component_records(parts: &Parts) -> Vec<ComponentRecord> {

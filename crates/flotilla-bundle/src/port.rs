@@ -12,6 +12,7 @@ use flotilla_spec::KubernetesVersion;
 
 use crate::bundle_store::{Bundle, BundleStore};
 use crate::error::BundleError;
+use crate::image;
 use crate::make::Made;
 
 impl Bundles for BundleStore {
@@ -46,8 +47,12 @@ impl Bundles for BundleStore {
         Ok((facts(bundle)?, origin))
     }
 
+    fn facts(&self, digest: &str) -> Result<BundleFacts, BundlesError> {
+        facts(self.get(digest).map_err(port_error)?)
+    }
+
     fn kubectl(&self, digest: &str) -> PathBuf {
-        self.bundles().join(digest).join("bin/kubectl")
+        self.layout(digest).kubectl()
     }
 
     fn hold(&self, digest: &str) -> Result<BundleHold, BundlesError> {
@@ -62,7 +67,8 @@ fn of_version(version: &KubernetesVersion) -> BuildRequest {
 
 fn facts(bundle: Bundle) -> Result<BundleFacts, BundlesError> {
     let kubernetes = bundle.manifest.kubernetes.parse().map_err(failed)?;
-    Ok(BundleFacts { digest: bundle.manifest.digest, kubernetes })
+    let sandbox_image = image::pause_name(&bundle.manifest.images).to_owned();
+    Ok(BundleFacts { digest: bundle.manifest.digest, kubernetes, sandbox_image })
 }
 
 fn port_error(error: BundleError) -> BundlesError {

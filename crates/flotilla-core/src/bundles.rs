@@ -11,16 +11,13 @@ use crate::bundle_admin::{BundleAdmin, short_digest};
 use crate::event::Reporter;
 use crate::explain::{Code, Explain};
 
-/// Where the unpacked images are in a bundle. Nodes share them.
-pub const SNAPSHOTS: &str = "store/io.containerd.snapshotter.v1.overlayfs/snapshots";
-/// A read-only file system with them, made from them on each host.
-pub const SNAPSHOTS_IMAGE: &str = "snapshots.erofs";
-
 /// A bundle that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleFacts {
     pub digest: String,
     pub kubernetes: KubernetesVersion,
+    /// The image of each pod's first container, which is among its images.
+    pub sandbox_image: String,
 }
 
 impl BundleFacts {
@@ -141,6 +138,9 @@ pub trait Bundles: BundleAdmin {
         more_follow: bool,
         reporter: &dyn Reporter,
     ) -> Result<(BundleFacts, Origin), BundlesError>;
+
+    /// The bundle of exactly this digest.
+    fn facts(&self, digest: &str) -> Result<BundleFacts, BundlesError>;
 
     /// The kubectl in a bundle, for the host.
     fn kubectl(&self, digest: &str) -> PathBuf;

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::capabilities::Capabilities;
 use crate::changed::Changed;
 use crate::explain::Code;
-use crate::facts::RootFacts;
+use crate::facts::GuestFacts;
 use crate::guest::{Guest, GuestError};
-use crate::host::Refusal;
+use crate::host::{Finding, Refusal};
 use crate::machine_spec::{MachineId, MachineSpec};
 use crate::network::Port;
 use crate::record::MachineRecord;
@@ -142,8 +142,13 @@ pub trait Driver: Send + Sync {
     /// All existing machines of a cluster, in any state.
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError>;
 
-    /// The root that a machine has, or will have.
-    async fn root(&self, spec: &MachineSpec) -> Result<RootFacts, DriverError>;
+    /// Looks at what the driver needs of its host, for `flotilla doctor`. It may take a second. Changes nothing.
+    async fn examine_options(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// What has to be known of a machine before its inside can be computed.
+    async fn guest_facts(&self, spec: &MachineSpec) -> Result<GuestFacts, DriverError>;
 
     /// Makes the machine if it does not exist, and turns it on, plugged into `port` and with `config` inside. Programs can
     /// run in it afterwards. One that is on already stays as it is.

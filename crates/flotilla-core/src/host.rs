@@ -7,7 +7,6 @@ use flotilla_spec::error::Requirement;
 
 use crate::cluster::IdRange;
 use crate::driver::{Driver, DriverError};
-use crate::facts::HostFacts;
 use crate::network::Network;
 
 /// A computer that machines run on. The network belongs to it, and all its drivers plug into that one.
@@ -16,9 +15,6 @@ pub trait Host: Send + Sync {
     /// What errors call it.
     fn name(&self) -> &str;
 
-    /// The host, as far as it matters inside nodes.
-    async fn facts(&self) -> Result<HostFacts, DriverError>;
-
     /// Finds ranges of [`IdRange::SIZE`] ids for user namespaces that nobody of the host has, nor `taken`: as many as asked for,
     /// or an error. Hands out nothing.
     async fn free_ids(&self, taken: &[IdRange], count: usize) -> Result<Vec<IdRange>, DriverError>;
@@ -26,9 +22,14 @@ pub trait Host: Send + Sync {
     /// Looks at the host and says what it lacks, and what is well. Changes nothing.
     async fn examine(&self) -> Vec<Finding>;
 
-    /// The same for what only some nodes ask for. It takes longer; [`Driver::check`] refuses a node that cannot have it.
+    /// The same for what only some nodes ask for: what its drivers say ([`Driver::examine_options`]). [`Driver::check`]
+    /// refuses a node that cannot have it.
     async fn examine_options(&self) -> Vec<Finding> {
-        Vec::new()
+        let mut findings = Vec::new();
+        for driver in self.drivers() {
+            findings.extend(driver.examine_options().await);
+        }
+        findings
     }
 
     fn drivers(&self) -> Vec<&dyn Driver>;

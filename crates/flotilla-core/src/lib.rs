@@ -4,8 +4,8 @@
 //! - [`host`] is where machines run: a [`driver`] makes them, with some [`capabilities`], the [`network`] connects them,
 //!   [`guest`] runs programs in one, a [`session`] talks to one of them, a [`record`] is what is known of one;
 //!   [`bootstrap`] makes Kubernetes out of them, [`etcd`] is its database, [`bundles`] are what nodes are made from,
-//!   [`kubeconfig`] is where the user's clients find the cluster: each has a fake in the test kit;
-//! - [`facts`] is what a host tells for the inside of its nodes, [`node`] asks a node's own program;
+//!   [`layout`] says where things are in one, [`kubeconfig`] is where the user's clients find the cluster: each has a fake in the test kit;
+//! - [`facts`] is what a host says for the inside of its nodes, [`node`] asks a node's own program;
 //! - [`event`] is the one stream of progress, [`explain`] an error's code, exit status and hints;
 //! - [`cancel`] ends what runs.
 
@@ -26,6 +26,7 @@ pub mod facts;
 pub mod guest;
 pub mod host;
 pub mod kubeconfig;
+pub mod layout;
 mod machine_spec;
 pub mod network;
 pub mod node;
@@ -43,8 +44,7 @@ pub use bundle_admin::{
     short_digest,
 };
 pub use bundles::{
-    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect, SNAPSHOTS,
-    SNAPSHOTS_IMAGE,
+    BundleFacts, BundleHold, Bundles, BundlesError, BundlesErrorKind, Forecast, Origin, Prospect,
 };
 pub use cancel::Cancel;
 pub use capabilities::{Capabilities, Capability, PortKind, requirements};
@@ -55,11 +55,12 @@ pub use driver::{Driver, DriverError, LogFile, Machine, MachineState, Power};
 pub use etcd::{Content, Etcd, MemberStatus, Snapshot, SnapshotError, SnapshotFile, SnapshotOrigin, Source};
 pub use event::{Event, Outcome, Reporter, Step, Unit};
 pub use explain::{Code, Explain};
-pub use facts::{HostFacts, LinkFacts, RootFacts};
+pub use facts::{GuestFacts, LinkFacts};
 pub use guest::{Cmd, ExecOutput, Guest, GuestError, Reader, Writer};
 pub use host::{Finding, Host, Refusal, Severity};
 pub use kubeconfig::{Kubeconfig, KubeconfigError, KubeconfigRefusal, KubeconfigRemoval, NameTaken};
+pub use layout::BundleLayout;
 pub use machine_spec::{MachineId, MachineIsolation, MachineSpec};
-pub use network::{Network, NetworkNode, NetworkPlan, NetworkState, Port, Reach, Subnet};
+pub use network::{Mac, Network, NetworkNode, NetworkPlan, NetworkState, Port, Reach, Subnet};
 pub use record::{MachineRecord, Membership, RecordError};
 pub use session::{Control, Exit, ProgramDriver, ProgramHandle, Session, Signal, TtySize};

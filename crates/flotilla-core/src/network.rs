@@ -1,5 +1,6 @@
 //! The network between the machines of a cluster, on one host.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use async_trait::async_trait;
@@ -9,10 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::capabilities::PortKind;
 use crate::changed::Changed;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Node};
 use crate::driver::{DriverError, Machine};
 use crate::facts::LinkFacts;
 use crate::host::Refusal;
+
+/// What a node's link is called inside the node.
+pub const LINK: &str = "eth0";
 
 /// An address range that somebody on the host uses, and who.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,16 +61,21 @@ pub struct NetworkNode {
     pub is_to_run: bool,
 }
 
-impl NetworkPlan {
-    pub fn of(cluster: &Cluster) -> Self {
-        let nodes = cluster.nodes().map(|node| NetworkNode {
-            name: node.spec.name,
+impl NetworkNode {
+    pub fn of(node: &Node) -> Self {
+        Self {
+            name: node.spec.name.clone(),
             address: node.address,
             pod_range: node.pod_range,
             may_hold_virtual_ip: node.spec.role == Role::ControlPlane,
-            ports: node.spec.ports,
+            ports: node.spec.ports.clone(),
             is_to_run: node.spec.power == WantedPower::Running,
-        });
+        }
+    }
+}
+
+impl NetworkPlan {
+    pub fn of(cluster: &Cluster) -> Self {
         Self {
             cluster: cluster.name().clone(),
             bundle: cluster.allocations.bundle.clone(),
@@ -76,7 +85,7 @@ impl NetworkPlan {
             gateway: cluster.gateway(),
             virtual_ip: cluster.virtual_ip(),
             routes_pods: cluster.spec.network.cni == Cni::Flotilla,
-            nodes: nodes.collect(),
+            nodes: cluster.nodes().map(|node| NetworkNode::of(&node)).collect(),
         }
     }
 
@@ -107,6 +116,22 @@ pub struct Port {
     pub device: String,
     /// What the link is called inside the machine.
     pub name_inside: String,
+    /// The hardware address that the link is to have inside.
+    pub mac: Mac,
+    pub mtu: u32,
+}
+
+/// A hardware address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mac(pub [u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, rest @ ..] = self.0;
+        write!(f, "{first:02x}")?;
+        rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
+    }
 }
 
 /// The network of a host: what connects the machines of a cluster with each other, with the host and with the world.
@@ -134,11 +159,12 @@ pub trait Network: Send + Sync {
     /// The link that the cluster's nodes have.
     async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError>;
 
-    /// The port of a node. One that exists is kept and connected again, whatever is plugged in.
+    /// The port of a node, of either kind. One that exists is kept and connected again, whatever is plugged in; one of the other
+    /// kind has to be removed before.
     async fn ensure_port(
         &self,
         cluster: &ClusterName,
-        node: &NodeName,
+        node: &NetworkNode,
         kind: PortKind,
     ) -> Result<Port, DriverError>;
 
@@ -161,4 +187,14 @@ pub trait Network: Send + Sync {
 pub trait Reach: Send + Sync {
     /// `via` is a control plane: its host is asked.
     async fn api(&self, cluster: &Cluster, via: &dyn Machine) -> Result<SocketAddr, DriverError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_addresses_are_written_as_programs_take_them() {
+        assert_eq!(Mac([2, 0xf1, 10, 213, 0, 255]).to_string(), "02:f1:0a:d5:00:ff");
+    }
 }

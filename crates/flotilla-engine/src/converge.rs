@@ -30,8 +30,8 @@ use flotilla_core::cluster::{self, Cluster, Node};
 use flotilla_core::event::{Event, Outcome, Reporter, Step};
 use flotilla_core::explain::{one_line, profile_flag};
 use flotilla_core::{
-    ApiAccess, Bootstrapper, Changed, Condition, Drain, DriverError, GuestError, Kubeconfig, Machine,
-    MachineState, Power,
+    ApiAccess, Bootstrapper, Bundles, Changed, Condition, Drain, DriverError, GuestError, Kubeconfig,
+    Machine, MachineState, Power,
 };
 
 pub use restart::Resize;
@@ -45,6 +45,7 @@ use work::Work;
 pub struct Engine<'a> {
     pub fleet: Fleet<'a>,
     pub bootstrapper: &'a dyn Bootstrapper,
+    pub bundles: &'a dyn Bundles,
     pub kubeconfig: &'a dyn Kubeconfig,
     pub store: &'a ClusterStore,
     pub reporter: &'a dyn Reporter,
@@ -111,7 +112,7 @@ impl Engine<'_> {
 
     /// The machines, with what is inside.
     pub fn nodes(&self) -> Nodes<'_> {
-        Nodes::of(self.fleet)
+        Nodes::of(self.fleet, self.bundles)
     }
 
     /// The plan that `start` would apply.

@@ -10,27 +10,32 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use flotilla_core::cluster::{API_NAME, Cluster, HOST_NAMES, Node};
-use flotilla_core::{HostFacts, LinkFacts, RootFacts};
+use flotilla_core::{BundleFacts, GuestFacts, LinkFacts};
 use flotilla_node_api::{Link, NodeConfig, NodeFile, PROTOCOL, ServiceSpec, VirtualIp};
 use flotilla_spec::Role;
 use ipnet::Ipv4Net;
 
 pub use pod_network::packet_filter;
 
-/// Computes it.
+/// Computes it. `images` is the cluster's bundle, which all nodes have their images from: it matters to nodes that are made from
+/// another one.
 pub fn render(
     cluster: &Cluster,
     node: &Node,
-    host: &HostFacts,
+    guest: &GuestFacts,
     link: &LinkFacts,
-    root: &RootFacts,
+    images: Option<&BundleFacts>,
 ) -> NodeConfig {
+    // Without one, the image is the one that the node's own bundle names.
+    let sandbox_image =
+        images.filter(|images| cluster.allocations.bundle_of(&node.spec.name) != images.digest);
+    let sandbox_image = sandbox_image.map(|images| images.sandbox_image.as_str());
     let prefix = cluster.allocations.subnet.prefix_len();
     let files = [
         ("/etc/hosts", NodeFile::always(hosts(cluster, link.gateway))),
         // It never changes, but nodes that an older flotilla booted may have another one.
         ("/etc/resolv.conf", NodeFile::always(resolv_conf(&link.name_servers))),
-        ("/etc/containerd/conf.d/node.toml", NodeFile::at_boot(containerd::render(node, host, root))),
+        ("/etc/containerd/conf.d/node.toml", NodeFile::at_boot(containerd::render(guest, sandbox_image))),
     ];
     let files = files.into_iter().chain(pod_network::files(cluster, node, link.mtu));
     NodeConfig {

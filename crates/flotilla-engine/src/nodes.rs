@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use flotilla_core::cluster::{Cluster, Node};
+use flotilla_core::cluster::{Allocations, Cluster, Node};
 use flotilla_core::{
-    Changed, Driver, DriverError, GuestError, Host, HostFacts, LinkFacts, Machine, MachineSpec, NetworkPlan,
-    Power, node,
+    BundleFacts, Bundles, BundlesError, Changed, Driver, DriverError, Explain, GuestError, Host, LinkFacts,
+    Machine, MachineSpec, NetworkNode, NetworkPlan, Power, node,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::NodeName;
@@ -22,14 +22,16 @@ pub(crate) const AT_ONCE: usize = 8;
 
 /// What all nodes of a cluster on one host have in common.
 struct Facts {
-    host: HostFacts,
     link: LinkFacts,
+    /// The cluster's bundle, if some node is made from another one.
+    images: Option<BundleFacts>,
 }
 
 /// The machines of all drivers, with what is inside.
 #[derive(Clone, Copy)]
 pub struct Nodes<'a> {
     fleet: Fleet<'a>,
+    bundles: &'a dyn Bundles,
 }
 
 impl std::fmt::Debug for Nodes<'_> {
@@ -39,14 +41,14 @@ impl std::fmt::Debug for Nodes<'_> {
 }
 
 impl<'a> Nodes<'a> {
-    pub fn of(fleet: Fleet<'a>) -> Self {
-        Self { fleet }
+    pub fn of(fleet: Fleet<'a>, bundles: &'a dyn Bundles) -> Self {
+        Self { fleet, bundles }
     }
 
     /// What is to be inside a node.
     pub async fn config(&self, cluster: &Cluster, node: &Node) -> Result<NodeConfig, DriverError> {
         let (host, driver) = self.fleet.place(&node.spec)?;
-        render(driver, cluster, node, &Facts::of(host, cluster).await?).await
+        render(driver, cluster, node, &self.facts(host, cluster).await?).await
     }
 
     /// Makes a node's machine, boots it, repairs its link or what is inside: whichever is needed. `was_on` says that it ran
@@ -65,7 +67,7 @@ impl<'a> Nodes<'a> {
             // What a machine was plugged into that has just ended may still exist, and a new one cannot use it.
             network.remove_port(cluster.name(), name).await?;
         }
-        let port = network.ensure_port(cluster.name(), name, kind).await?;
+        let port = network.ensure_port(cluster.name(), &NetworkNode::of(node), kind).await?;
         let machine = if was_on {
             let machine = driver.plug(&spec.id, &port).await?;
             // It may have been cut off while the others were configured.
@@ -151,18 +153,25 @@ impl<'a> Nodes<'a> {
             let (host, driver) = self.fleet.place(&node.spec)?;
             let facts = match facts.entry(host.name()) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => unknown.insert(Facts::of(host, cluster).await?),
+                Entry::Vacant(unknown) => unknown.insert(self.facts(host, cluster).await?),
             };
             configs.push((machine, render(driver, cluster, &node, facts).await?));
         }
         Ok(configs)
     }
+
+    async fn facts(&self, host: &dyn Host, cluster: &Cluster) -> Result<Facts, DriverError> {
+        let Allocations { bundle, bundles, .. } = &cluster.allocations;
+        let images =
+            if bundles.is_empty() { None } else { Some(self.bundles.facts(bundle).map_err(no_bundle)?) };
+        Ok(Facts { link: host.network().link(&NetworkPlan::of(cluster)).await?, images })
+    }
 }
 
-impl Facts {
-    async fn of(host: &dyn Host, cluster: &Cluster) -> Result<Self, DriverError> {
-        Ok(Self { host: host.facts().await?, link: host.network().link(&NetworkPlan::of(cluster)).await? })
-    }
+/// Without its bundle no node can be made.
+fn no_bundle(error: BundlesError) -> DriverError {
+    let (what, code, hints) = (error.to_string(), error.code(), error.hints());
+    DriverError::Failed { what, code, hints, source: Some(error.into()) }
 }
 
 async fn render(
@@ -171,6 +180,6 @@ async fn render(
     node: &Node,
     facts: &Facts,
 ) -> Result<NodeConfig, DriverError> {
-    let root = driver.root(&MachineSpec::of(cluster, node)).await?;
-    Ok(node_config::render(cluster, node, &facts.host, &facts.link, &root))
+    let guest = driver.guest_facts(&MachineSpec::of(cluster, node)).await?;
+    Ok(node_config::render(cluster, node, &guest, &facts.link, facts.images.as_ref()))
 }

@@ -3,6 +3,7 @@
 //! The objects are those that flannel's own installation makes, with this cluster's ranges and interface.
 
 use flotilla_core::cluster::Cluster;
+use flotilla_core::network::LINK;
 use serde_json::{Value, json};
 
 use crate::yaml;
@@ -14,9 +15,6 @@ const NAMESPACE: &str = "kube-flannel";
 const NAME: &str = "flannel";
 const SETTINGS: &str = "kube-flannel-cfg";
 const DAEMON_SET: &str = "kube-flannel-ds";
-
-/// The link by which nodes reach each other.
-const INTERFACE: &str = "eth0";
 
 /// Everything that makes flannel a cluster's pod network.
 pub(crate) fn flannel_manifest(cluster: &Cluster) -> String {
@@ -141,7 +139,7 @@ fn pod() -> Value {
             "image": FLANNEL,
             "imagePullPolicy": "IfNotPresent",
             "command": ["/opt/bin/flanneld"],
-            "args": ["--ip-masq", "--kube-subnet-mgr", format!("--iface={INTERFACE}")],
+            "args": ["--ip-masq", "--kube-subnet-mgr", format!("--iface={LINK}")],
             "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
             "securityContext": {"privileged": false, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
             "env": [

@@ -43,14 +43,15 @@ mod link;
 mod list;
 mod lookup;
 mod route;
+mod tap;
 mod ways;
 
 pub use address::AddressInfo;
 pub use error::NetError;
-pub(crate) use link::hardware_address;
-pub use link::{LinkInfo, Veth};
+pub use link::{LinkInfo, Veth, hardware_address};
 pub use lookup::UsedRange;
 pub use route::RouteInfo;
+pub use tap::Tap;
 
 /// Whether something had to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flotilla_core::Code;
 use flotilla_core::explain::one_line;
-use flotilla_core::{DriverError, Finding, GuestError, IdRange, PortKind, RecordError, Severity};
+use flotilla_core::{DriverError, Finding, GuestError, IdRange, RecordError, Severity};
 use flotilla_linux::cgroup::CgroupError;
 use flotilla_linux::host::CommandError;
 use flotilla_linux::machine::MachineError;
@@ -15,7 +15,7 @@ use flotilla_linux::resolver::ResolverError;
 use flotilla_linux::sysctl::SysctlError;
 use flotilla_spec::NodeName;
 
-use super::record;
+use crate::driver::record;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NativeError {
@@ -46,8 +46,6 @@ pub(super) enum NativeError {
     NoBundle { digest: String },
     #[error("node {node} is not running")]
     Off { node: NodeName },
-    #[error("this host's network has no ports of the kind {kind:?}")]
-    PortKind { kind: PortKind },
     #[error("cannot mount {} into node {node}", path.display())]
     MountSource { node: NodeName, path: PathBuf, source: io::Error },
     #[error("cannot mount {} into node {node}: it is in flotilla's own directory {}", path.display(), home.display())]
@@ -176,7 +174,6 @@ fn into_source(error: NativeError) -> Option<Box<dyn std::error::Error + Send + 
         | NativeError::NoIdsLeft
         | NativeError::NoIds { .. }
         | NativeError::Off { .. }
-        | NativeError::PortKind { .. }
         | NativeError::Unseen { .. }
         | NativeError::OwnDirectory { .. }
         | NativeError::Mark { .. }

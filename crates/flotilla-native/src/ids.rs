@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flotilla_core::IdRange;
 
-use super::error::NativeError;
+use crate::error::NativeError;
 
 /// Where ranges are taken from: no distribution hands these out, and systemd, which documents who has which, neither
 /// (`UIDS-GIDS.md`). Whole ranges only.

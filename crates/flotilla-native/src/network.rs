@@ -1,243 +1,103 @@
-//! A cluster's network on the host: bridge, forwarding, DNS.
+//! The network of this host: for each cluster a bridge with ports, packet rules, routes to pods and published ports.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-use flotilla_core::{Changed, LinkFacts, NetworkNode, NetworkPlan, NetworkState, Subnet};
-use flotilla_linux::net::{LinkInfo, Net};
-use flotilla_linux::nft::{self, Forwards, HostRules, Nft, Others, Pass, SourceRules, Sources};
-use flotilla_linux::resolver::{STAND_INS, Upstream, asked_by_nodes};
-use flotilla_linux::sysctl;
-use ipnet::Ipv4Net;
+use async_trait::async_trait;
+use flotilla_core::{
+    Changed, DriverError, LinkFacts, Network, NetworkNode, NetworkPlan, NetworkState, Port, PortKind,
+    Refusal, Subnet,
+};
+use flotilla_spec::{ClusterName, NodeName};
 
-use super::error::NativeError;
-use super::names::Names;
-use super::ports::{let_loopback_pass, lets_loopback_pass};
-use super::{Native, host_routes, sockets};
+use crate::blocking;
+use crate::names::Names;
 
-/// A node's link, as its programs see it.
-pub(super) const LINK: &str = "eth0";
+mod bridge;
+mod check;
+mod host_routes;
+pub(crate) mod nft;
+mod ports;
+mod remove;
+mod sockets;
 
-/// What a host's Ethernet has. More is not worth it: packets that leave for the world would be too large there.
-const LARGEST_MTU: u32 = 1500;
-/// Every network carries this much, but for a few that are no way to the world.
-const SMALLEST_MTU: u32 = 1280;
-
-const FORWARDING: &str = "net/ipv4/ip_forward";
-
-/// The wanted network of a cluster, given the current state of the host.
-struct Wanted {
-    names: Names,
-    rules: HostRules,
-    sources: SourceRules,
-    forwards: Forwards,
-    upstream: Upstream,
-    /// A program of the host is the name server that nodes ask.
-    name_server_on_host: bool,
-    mtu: u32,
+/// Networks of bridges. It knows nothing of machines: they are plugged into its ports. Needs root to change something.
+#[derive(Debug, Clone)]
+pub struct BridgeNetwork {
+    /// The state directory.
+    home: PathBuf,
 }
 
-impl Wanted {
-    fn pass<'a>(&'a self, tag: &'a str) -> Pass<'a> {
-        Pass { bridge: &self.rules.bridge, tag, name_server_on_host: self.name_server_on_host }
+impl BridgeNetwork {
+    /// `home` is the state directory, whose bundles have the programs that are needed.
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned() }
     }
 
-    /// Settings of the kernel that others may change back.
-    fn settings_are_right(&self) -> bool {
-        let is = |setting: &str, wanted: &str| sysctl::get(setting).is_ok_and(|value| value == wanted);
-        is(FORWARDING, "1") && is(&of_bridge(&self.rules.bridge, "forwarding"), "1")
+    fn names(&self, cluster: &ClusterName) -> Names {
+        Names::of(&self.home, cluster)
     }
 }
 
-impl Native {
-    pub(super) fn nft(&self, plan: &NetworkPlan) -> Nft {
-        Nft::in_root(&self.bundle_folder(&plan.bundle).join("rootfs"))
+#[async_trait]
+impl Network for BridgeNetwork {
+    async fn used(&self, except: &ClusterName) -> Result<Vec<Subnet>, DriverError> {
+        let except = except.clone();
+        blocking(self, move |network| bridge::in_use(&network.names(&except))).await
     }
 
-    pub(super) fn network_state(&self, plan: &NetworkPlan) -> Result<NetworkState, NativeError> {
-        let net = Net::here()?;
-        let wanted = self.on_host(plan, &net)?;
-        let (names, links) = (&wanted.names, net.links()?);
-        let Some(bridge) = links.iter().find(|link| link.name == names.bridge()) else {
-            return Ok(NetworkState::Incomplete);
-        };
-        let is_right = |link: &LinkInfo| link.up && link.belongs_to(&names.owner()) && link.mtu == wanted.mtu;
-        let is_connected = |port: &LinkInfo| is_right(port) && port.master == Some(bridge.index);
-        if !is_right(bridge) || !sockets::all(&links, names).all(is_connected) {
-            return Ok(NetworkState::Incomplete);
-        }
-        let address = host_address(plan);
-        if !net.addresses()?.iter().any(|has| has.link == names.bridge() && has.address == address) {
-            return Ok(NetworkState::Incomplete);
-        }
-        let nft = self.nft(plan);
-        if !wanted.settings_are_right()
-            || !nft.has_host_table(&wanted.rules)?
-            || !nft.is_let_pass(&wanted.pass(&names.table()))?
-        {
-            return Ok(NetworkState::Incomplete);
-        }
-        let is_current = host_routes::differences(&net, plan, names)?.is_empty()
-            && lets_loopback_pass(&wanted.forwards, &wanted.upstream)
-            && self.has_ports(plan, &wanted.forwards)?
-            && nft.has_source_table(&wanted.sources)?;
-        Ok(if is_current { NetworkState::Intact } else { NetworkState::Outdated })
+    async fn check(&self, plan: &NetworkPlan) -> Result<Vec<Refusal>, DriverError> {
+        let plan = plan.clone();
+        blocking(self, move |network| network.check_ports(&plan)).await
     }
 
-    pub(super) fn make_network(&self, plan: &NetworkPlan) -> Result<Changed, NativeError> {
-        let net = Net::here()?;
-        let wanted = self.on_host(plan, &net)?;
-        let (names, bridge) = (&wanted.names, wanted.names.bridge());
-        sysctl::raise(FORWARDING, 1)?;
-        net.ensure_bridge(&bridge, &names.owner(), host_address(plan), wanted.mtu)?;
-        sysctl::set(&of_bridge(&bridge, "forwarding"), "1")?;
-        // What is too large for a port is lost without a word. The nodes' ends are for the nodes to change.
-        for port in sockets::all(&net.links()?, names) {
-            sockets::reconnect(&net, names, port)?;
-        }
-        let nft = self.nft(plan);
-        let tables = [
-            nft::host_table(&wanted.rules),
-            nft::forward_table(&wanted.forwards),
-            nft::source_table(&wanted.sources),
-        ];
-        nft.apply(&tables.concat())?;
-        let_loopback_pass(&wanted.forwards, &wanted.upstream)?;
-        nft.let_pass(&wanted.pass(&names.table()))?;
-        host_routes::differences(&net, plan, names)?.apply(&net, &bridge)?;
-        Ok(Changed::Yes)
+    async fn state(&self, plan: &NetworkPlan) -> Result<NetworkState, DriverError> {
+        let plan = plan.clone();
+        blocking(self, move |network| network.network_state(&plan)).await
     }
 
-    /// Without a network there is nothing to publish; creating the network also publishes the ports.
-    pub(super) fn update_network(&self, plan: &NetworkPlan) -> Result<Changed, NativeError> {
-        let (net, names) = (Net::here()?, self.names(&plan.cluster));
-        let bridge = names.bridge();
-        if net.find_link(&bridge)?.is_none() {
-            return Ok(Changed::No);
-        }
-        let routes = host_routes::differences(&net, plan, &names)?;
-        routes.apply(&net, &bridge)?;
-        let (nft, sources) = (self.nft(plan), source_rules(plan, &names));
-        let has_sources = nft.has_source_table(&sources)?;
-        if !has_sources {
-            nft.apply(&nft::source_table(&sources))?;
-        }
-        Ok(self.ensure_ports(plan)?.or((!routes.is_empty() || !has_sources).into()))
+    async fn ensure(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
+        let plan = plan.clone();
+        blocking(self, move |network| network.make_network(&plan)).await
     }
 
-    fn on_host(&self, plan: &NetworkPlan, net: &Net) -> Result<Wanted, NativeError> {
-        let names = self.names(&plan.cluster);
-        let upstream = Upstream::read()?;
-        let name_servers = upstream.ways(plan.gateway);
-        let own: Vec<_> = net.addresses()?.into_iter().map(|address| address.address.addr()).collect();
-        let is_own = |server: &std::net::Ipv4Addr| server.is_loopback() || own.contains(server);
-        Ok(Wanted {
-            name_server_on_host: name_servers.iter().any(|(_, server)| is_own(server)),
-            rules: HostRules {
-                table: names.table(),
-                bridge: names.bridge(),
-                gateway: plan.gateway,
-                subnet: plan.subnet,
-                pod_subnet: plan.pod_subnet,
-                service_subnet: plan.service_subnet,
-                name_servers,
-                name_server_range: STAND_INS,
-            },
-            sources: source_rules(plan, &names),
-            forwards: self.forwards(plan),
-            mtu: mtu(net, &names.bridge())?,
-            upstream,
-            names,
-        })
+    async fn update(&self, plan: &NetworkPlan) -> Result<Changed, DriverError> {
+        let plan = plan.clone();
+        blocking(self, move |network| network.update_network(&plan)).await
     }
 
-    pub(super) fn link_facts(&self, plan: &NetworkPlan) -> Result<LinkFacts, NativeError> {
-        Ok(LinkFacts {
-            name: LINK.to_owned(),
-            mtu: mtu(&Net::here()?, &self.names(&plan.cluster).bridge())?,
-            gateway: plan.gateway,
-            name_servers: asked_by_nodes(plan.gateway).to_vec(),
-        })
+    async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError> {
+        let plan = plan.clone();
+        blocking(self, move |network| network.link_facts(&plan)).await
     }
-}
 
-/// What each node may send from.
-fn source_rules(plan: &NetworkPlan, names: &Names) -> SourceRules {
-    let sources = |node: &NetworkNode| Sources {
-        link: names.port(&node.name),
-        address: node.address,
-        virtual_ip: node.may_hold_virtual_ip.then_some(plan.virtual_ip),
-        others: if plan.routes_pods { Others::Pods(node.pod_range) } else { Others::Any },
-    };
-    SourceRules { table: names.table(), subnet: plan.subnet, nodes: plan.nodes.iter().map(sources).collect() }
-}
-
-/// How large packets are that nodes and pods send: that of the way to the world, which may be a VPN's; without one, what the bridge has.
-fn mtu(net: &Net, bridge: &str) -> Result<u32, NativeError> {
-    let mtu = match net.mtu_to_world()? {
-        Some(mtu) => mtu,
-        None => net.find_link(bridge)?.map_or(LARGEST_MTU, |bridge| bridge.mtu),
-    };
-    Ok(mtu.clamp(SMALLEST_MTU, LARGEST_MTU))
-}
-
-/// All directories of bundles in a state directory, finished or not.
-pub(super) fn bundles(home: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(home.join("bundles")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path())
-}
-
-/// The first nft of these bundles; the host's, if none has one.
-pub(super) fn first_nft(mut bundles: impl Iterator<Item = PathBuf>) -> Nft {
-    let root = bundles.find_map(|bundle| {
-        let root = bundle.join("rootfs");
-        root.join("usr/sbin/nft").exists().then_some(root)
-    });
-    root.map_or_else(Nft::on_host, |root| Nft::in_root(&root))
-}
-
-/// The path of a setting of the bridge.
-fn of_bridge(bridge: &str, setting: &str) -> String {
-    format!("net/ipv4/conf/{bridge}/{setting}")
-}
-
-/// The host's own address in the cluster's network.
-fn host_address(plan: &NetworkPlan) -> Ipv4Net {
-    Ipv4Net::new(plan.gateway, plan.subnet.prefix_len()).expect("the prefix is that of a network")
-}
-
-/// The ranges that are in use on this host, without duplicates.
-pub(super) fn in_use(except: &Names) -> Result<Vec<Subnet>, NativeError> {
-    let net = Net::here()?;
-    let links = net.links()?;
-    let ours = |name: &str| links.iter().any(|link| link.name == name && link.belongs_to(&except.owner()));
-    let mut ranges = BTreeMap::new();
-    for address in net.addresses()? {
-        if !ours(&address.link) {
-            let user = user_of(&links, &address.link, || format!("the link {}", address.link));
-            ranges.insert(address.address.trunc(), (user, false));
-        }
+    async fn ensure_port(
+        &self,
+        cluster: &ClusterName,
+        node: &NetworkNode,
+        kind: PortKind,
+    ) -> Result<Port, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        blocking(self, move |network| network.make_socket(&cluster, &node, kind)).await
     }
-    for used in net.used_ranges()? {
-        let link = used.link.unwrap_or_default();
-        if ours(&link) {
-            continue;
-        }
-        let user = user_of(&links, &link, || match link.as_str() {
-            "" => format!("the route to {}", used.dst),
-            link => format!("the route to {} by {link}", used.dst),
-        });
-        let (_, before_main) = ranges.entry(used.dst).or_insert((user, false));
-        *before_main |= used.before_main;
-    }
-    let subnet = |(range, (user, before_main))| Subnet { range, user, before_main };
-    Ok(ranges.into_iter().map(subnet).collect())
-}
 
-/// The cluster whose link it is, whoever made it; else what they are called.
-fn user_of(links: &[LinkInfo], link: &str, otherwise: impl FnOnce() -> String) -> String {
-    let alias = links.iter().find(|other| other.name == link).map(|link| &link.alias);
-    let cluster = alias.and_then(|alias| alias.strip_prefix("flotilla/")?.split('/').nth(1));
-    cluster.map_or_else(otherwise, |cluster| format!("the cluster {cluster}"))
+    async fn remove_port(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        blocking(self, move |network| network.remove_socket(&cluster, &node)).await
+    }
+
+    async fn unpublish(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
+        let (cluster, node) = (cluster.clone(), node.clone());
+        blocking(self, move |network| network.close_ports(&cluster, &node)).await
+    }
+
+    /// The host has an address in the cluster's network.
+    async fn reach(&self, _: &ClusterName, at: SocketAddrV4) -> Result<SocketAddr, DriverError> {
+        Ok(at.into())
+    }
+
+    async fn remove(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
+        let cluster = cluster.clone();
+        blocking(self, move |network| network.remove_network(&cluster)).await
+    }
 }

@@ -7,18 +7,18 @@ use std::path::Path;
 
 /// Modules that use the host's files, and which.
 const ALLOWED: &[(&str, &str)] = &[
-    ("attachments.rs", "directories that a person names"),
-    ("boot.rs", "whether a bundle exists"),
-    ("disk.rs", "the host's own files beside a node's disk, and a new disk that no node has seen"),
+    ("driver/boot.rs", "whether a bundle exists"),
+    ("driver/disk.rs", "the host's own files beside a node's disk, and a new disk that no node has seen"),
+    ("driver/facts.rs", "/proc of the host"),
+    ("driver/machine.rs", "the list of nodes' directories; memory files"),
+    ("driver/mounts.rs", "directories that a person names"),
+    ("driver/record.rs", "the host's own file beside a node's disk"),
+    ("driver/remove.rs", "whether a node's directory exists"),
+    ("driver/store.rs", "the bundle's image store, and a new disk that no node has seen"),
     ("examine/facts.rs", "/proc and /sys of the host"),
-    ("facts.rs", "/proc and /etc of the host"),
     ("ids.rs", "/etc and /proc of the host"),
-    ("machine.rs", "the list of nodes' directories; memory files"),
     ("names.rs", "the state directory's real path"),
-    ("network.rs", "the list of bundles"),
-    ("record.rs", "the host's own file beside a node's disk"),
-    ("remove.rs", "whether a node's directory exists"),
-    ("store.rs", "the bundle's image store, and a new disk that no node has seen"),
+    ("network/nft.rs", "the list of bundles"),
 ];
 
 /// Words that open, list, change or remove files by their path.

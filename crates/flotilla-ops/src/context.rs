@@ -39,6 +39,7 @@ impl<'a> Context<'a> {
         Engine {
             fleet: self.fleet,
             bootstrapper: self.bootstrapper,
+            bundles: self.bundles,
             kubeconfig: self.kubeconfig,
             store: self.store,
             reporter: self.reporter,

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flotilla_core::{
-    Changed, Cluster, Driver, DriverError, Host, Machine, MachineSpec, MachineState, Network, NetworkPlan,
-    NetworkState, Node, Power, Refusal,
+    Bundles, Changed, Cluster, Driver, DriverError, Host, Machine, MachineSpec, MachineState, Network,
+    NetworkPlan, NetworkState, Node, Power, Refusal,
 };
 use flotilla_engine::Fleet;
 use flotilla_engine::nodes::Nodes;
 use flotilla_node_api::NodeConfig;
-use flotilla_spec::NodeName;
+use flotilla_spec::{DriverName, NodeName};
 use futures::future::BoxFuture;
 
 pub use guests::ANSWERS;
@@ -30,29 +30,41 @@ pub type Case = for<'a> fn(Subject<'a>, &'a Cluster) -> BoxFuture<'a, ()>;
 /// All suites.
 pub const SUITES: [&[(&str, Case)]; 4] = [machines::CASES, networks::CASES, guests::CASES, sessions::CASES];
 
+/// The cases of these functions, each with its name.
+#[macro_export]
 macro_rules! cases {
     ($($name:ident,)*) => {
         &[$((stringify!($name), |subject, cluster| Box::pin($name(subject, cluster))),)*]
     };
 }
-pub(crate) use cases;
+pub use cases;
 
 pub(crate) const ON: MachineState = MachineState { power: Power::On, intact: true };
 pub(crate) const OFF: MachineState = MachineState { power: Power::Off, intact: false };
 
-/// What a case is about: a host, with its first driver and its network.
-#[derive(Clone, Copy, Debug)]
+/// What a case is about: a driver of a host, and the host's network. The nodes of the cases' cluster have this driver.
+#[derive(Clone, Copy)]
 pub struct Subject<'a> {
     host: &'a Arc<dyn Host>,
+    driver: &'a dyn Driver,
+    bundles: &'a dyn Bundles,
+}
+
+impl std::fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("host", self.host).field("driver", self.driver.name()).finish()
+    }
 }
 
 impl<'a> Subject<'a> {
-    pub fn of(host: &'a Arc<dyn Host>) -> Self {
-        Self { host }
+    /// The host must have the driver.
+    pub fn new(host: &'a Arc<dyn Host>, driver: &DriverName, bundles: &'a dyn Bundles) -> Self {
+        let found = host.drivers().into_iter().find(|found| found.name() == driver);
+        Self { host, driver: found.expect("the host has the driver"), bundles }
     }
 
     pub fn driver(self) -> &'a dyn Driver {
-        self.host.drivers()[0]
+        self.driver
     }
 
     pub fn network(self) -> &'a dyn Network {
@@ -64,7 +76,7 @@ impl<'a> Subject<'a> {
     }
 
     fn nodes(self) -> Nodes<'a> {
-        Nodes::of(self.fleet())
+        Nodes::of(self.fleet(), self.bundles)
     }
 
     pub async fn make_network(self, cluster: &Cluster) {
@@ -172,22 +184,41 @@ pub(crate) async fn get(machine: &dyn Machine, path: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use flotilla_core::{Capabilities, PortKind};
 
     use super::*;
-    use crate::fake::{self, Calls, FakeComputer, FakeDriver};
+    use crate::fake::{self, Calls, FakeBundles, FakeComputer, FakeDriver};
 
-    #[tokio::test]
-    async fn the_fakes_keep_to_the_contracts() {
+    /// Runs all cases with machines of the second of two drivers of one host, which has one network.
+    async fn keeps_to_the_contracts(change: impl Fn(&mut Capabilities)) {
+        let bundles = FakeBundles::new(&Calls::default());
         for (name, case) in SUITES.into_iter().flatten() {
             println!("{name}");
-            let driver = FakeDriver::answering(&[ANSWERS, sessions::ANSWERS].concat());
+            let driver = FakeDriver::answering(&[ANSWERS, sessions::ANSWERS].concat()).named("fake", &change);
             for (key, acts) in sessions::PROGRAMS {
                 driver.programs.add(key, acts);
             }
-            let driver = Arc::new(driver);
-            let host: Arc<dyn Host> = Arc::new(FakeComputer::new("local", &Calls::default(), &[driver]));
-            case(Subject::of(&host), &fake::cluster("10.213.0.0/24")).await;
+            let (other, driver) = (Arc::new(FakeDriver::default()), Arc::new(driver));
+            let computer = FakeComputer::new("local", &Calls::default(), &[other, driver.clone()]);
+            let host: Arc<dyn Host> = Arc::new(computer);
+            let mut cluster = fake::cluster("10.213.0.0/24");
+            cluster.spec.nodes[0].driver = Some(driver.name().clone());
+            case(Subject::new(&host, driver.name(), &bundles), &cluster).await;
         }
+    }
+
+    #[tokio::test]
+    async fn the_fakes_keep_to_the_contracts() {
+        keeps_to_the_contracts(|_| {}).await;
+    }
+
+    #[tokio::test]
+    async fn fakes_of_another_shape_keep_to_the_contracts() {
+        keeps_to_the_contracts(|can| {
+            (can.port_kind, can.own_kernel) = (PortKind::Tap, true);
+            (can.host_mounts, can.user_namespaces, can.offline_logs, can.pause) =
+                (false, false, false, false);
+        })
+        .await;
     }
 }

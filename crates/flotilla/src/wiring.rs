@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flotilla_bundle::BundleStore;
-use flotilla_core::{Bootstrapper, Bundles, Cancel, Host, Kubeconfig, Reporter};
+use flotilla_core::{Bootstrapper, Bundles, Cancel, Driver, Host, Kubeconfig, Reporter};
 use flotilla_engine::Fleet;
 use flotilla_engine::fleet::Hosts;
 use flotilla_engine::store::ClusterStore;
@@ -14,7 +14,7 @@ use flotilla_kubeadm::Kubeadm;
 use flotilla_kubeadm::kubeconfig::PersonalKubeconfig;
 use flotilla_linux::host::Command;
 use flotilla_linux::process::host_size;
-use flotilla_native::Native;
+use flotilla_native::{BridgeNetwork, LocalHost, NativeDriver};
 use flotilla_ops::{Context, OpError};
 use flotilla_spec::quantity::HostSize;
 
@@ -61,7 +61,10 @@ impl Wiring {
         let cancel = Cancel::new();
         let asked = cancel.clone();
         let store = ClusterStore::new(&settings.home);
-        let hosts: Vec<Arc<dyn Host>> = vec![Arc::new(Native::new(&settings.home, &cancel))];
+        let home = &settings.home;
+        let drivers: Vec<Arc<dyn Driver>> = vec![Arc::new(NativeDriver::new(home, &cancel))];
+        let host = LocalHost::new(home, Arc::new(BridgeNetwork::new(home)), drivers);
+        let hosts: Vec<Arc<dyn Host>> = vec![Arc::new(host)];
         let reach = Arc::new(Hosts(hosts.clone()));
         let Settings { kubeconfig, user_home, owner, .. } = settings;
         let kubeconfig = PersonalKubeconfig::new(kubeconfig.as_deref(), user_home, *owner, store.clusters());

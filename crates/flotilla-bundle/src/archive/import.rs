@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use flotilla_core::Unit;
 use flotilla_core::event::size;
 use flotilla_core::event::{Outcome, Reporter, Step};
-use flotilla_core::{SNAPSHOTS, Unit};
+use flotilla_core::layout::{BIN, ROOTFS, SNAPSHOTS, STORE};
 use flotilla_linux::disk;
 use serde_json::Value;
 use tar::EntryType;
@@ -23,7 +24,7 @@ use crate::manifest::{self, Manifest};
 use crate::unpack::{self, Unpack};
 
 /// What a bundle has beside its manifest.
-const DIRECTORIES: [&str; 3] = ["bin", "rootfs", "store"];
+const DIRECTORIES: [&str; 3] = [BIN, ROOTFS, STORE];
 
 type Tar<'a> = tar::Archive<zstd::Decoder<'a, io::BufReader<File>>>;
 

@@ -3,14 +3,16 @@
 
 use std::path::Path;
 
-use flotilla_core::{SNAPSHOTS, SNAPSHOTS_IMAGE};
+use flotilla_core::BundleLayout;
+use flotilla_core::layout::SNAPSHOTS_IMAGE;
 use flotilla_linux::erofs;
 
 use crate::error::{At, Result};
 
 /// Makes the image, if it does not exist and the host can mount it: the first node would have to wait for it.
 pub(super) fn ensure(bundle: &Path, digest: &str) -> Result<()> {
-    let (snapshots, image) = (bundle.join(SNAPSHOTS), bundle.join(SNAPSHOTS_IMAGE));
+    let layout = BundleLayout::at(bundle);
+    let (snapshots, image) = (layout.snapshots(), layout.snapshots_image());
     if !snapshots.is_dir() || !erofs::is_supported() {
         return Ok(());
     }
@@ -19,7 +21,8 @@ pub(super) fn ensure(bundle: &Path, digest: &str) -> Result<()> {
 
 /// What is wrong with the image, if one exists.
 pub(super) fn finding(bundle: &Path, digest: &str) -> Result<Option<String>> {
-    let (snapshots, image) = (bundle.join(SNAPSHOTS), bundle.join(SNAPSHOTS_IMAGE));
+    let layout = BundleLayout::at(bundle);
+    let (snapshots, image) = (layout.snapshots(), layout.snapshots_image());
     if !image.exists() {
         return Ok(None);
     }

@@ -39,6 +39,20 @@ fn remove(bundle_store: &BundleStore, which: &str) -> Result<String> {
 }
 
 #[test]
+fn a_bundle_is_got_by_its_whole_digest_alone() {
+    let (_home, bundle_store) = home();
+    let bundle = put_bundle(&bundle_store, "v1.37.1", "a");
+    let digest = &bundle.manifest.digest;
+    assert_eq!(bundle_store.get(digest).unwrap().path, bundle.path);
+    for other in [&digest[..12], "v1.37.1"] {
+        let error = bundle_store.get(other).unwrap_err();
+        assert!(matches!(error, BundleError::NotFound { .. }), "{error:?}");
+    }
+    let facts = flotilla_core::Bundles::facts(&bundle_store, digest).unwrap();
+    assert_eq!([facts.sandbox_image], bundle.manifest.images[..]);
+}
+
+#[test]
 fn an_empty_home_has_no_bundles_and_stays_empty() {
     let (dir, bundle_store) = home();
     let listing = bundle_store.list().unwrap();

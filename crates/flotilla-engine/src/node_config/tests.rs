@@ -1,4 +1,5 @@
 use flotilla_core::Allocations;
+use flotilla_core::network::LINK;
 use flotilla_node_api::Need;
 use flotilla_spec::{ClusterSpec, Cni};
 
@@ -20,15 +21,15 @@ fn cluster(control_planes: usize) -> Cluster {
     cluster
 }
 
-const HOST: HostFacts = HostFacts { lowers_oom_scores: true };
+const GUEST: GuestFacts = GuestFacts { lowers_oom_scores: true };
 
 fn link() -> LinkFacts {
     let name_servers = ["10.213.0.1", "169.254.53.2"].map(|address| address.parse().unwrap()).to_vec();
-    LinkFacts { name: "eth0".to_owned(), mtu: 1420, gateway: name_servers[0], name_servers }
+    LinkFacts { name: LINK.to_owned(), mtu: 1420, gateway: name_servers[0], name_servers }
 }
 
 fn render_all(cluster: &Cluster) -> Vec<NodeConfig> {
-    cluster.nodes().map(|node| render(cluster, &node, &HOST, &link(), &RootFacts::default())).collect()
+    cluster.nodes().map(|node| render(cluster, &node, &GUEST, &link(), None)).collect()
 }
 
 /// As people read it.
@@ -88,9 +89,9 @@ fn workers_never_have_the_apis_address_and_one_control_plane_always_has_it() {
 #[test]
 fn keepaliveds_differ_by_priority_alone_which_is_valid_for_any_number() {
     let address = "10.213.0.254/32".parse().unwrap();
-    let [first, second] = [1, 2].map(|number| keepalived::render(address, 6443, "eth0", number));
+    let [first, second] = [1, 2].map(|number| keepalived::render(address, 6443, LINK, number));
     assert_eq!(first.replace("priority 240", "priority 230"), second);
-    assert!(keepalived::render(address, 6443, "eth0", 65_000).contains("priority 1\n"));
+    assert!(keepalived::render(address, 6443, LINK, 65_000).contains("priority 1\n"));
 }
 
 #[test]
@@ -114,10 +115,9 @@ fn another_pod_network_finds_none_of_ours() {
 }
 
 #[test]
-fn containerd_is_told_what_the_host_and_the_bundle_lack() {
-    let root = RootFacts { sandbox_image: Some("registry.example/pause:3.10".to_owned()) };
-    let node = &cluster(1).primary().unwrap();
-    insta::assert_snapshot!(containerd::render(node, &HostFacts { lowers_oom_scores: false }, &root), @r#"
+fn containerd_is_told_what_the_machine_and_the_bundle_lack() {
+    let guest = GuestFacts { lowers_oom_scores: false };
+    insta::assert_snapshot!(containerd::render(&guest, Some("registry.example/pause:3.10")), @r#"
     version = 4
 
     [plugins.'io.containerd.cri.v1.runtime']
@@ -126,7 +126,24 @@ fn containerd_is_told_what_the_host_and_the_bundle_lack() {
     [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "registry.example/pause:3.10"
     "#);
-    assert_eq!(containerd::render(node, &HOST, &RootFacts::default()), "version = 4\n");
+    assert_eq!(containerd::render(&GUEST, None), "version = 4\n");
+}
+
+#[test]
+fn a_node_of_another_bundle_starts_pods_with_an_image_of_the_cluster_s() {
+    let mut cluster = cluster(1);
+    cluster.allocations.bundles.insert("worker".parse().unwrap(), "sha256:1".to_owned());
+    let images = BundleFacts {
+        digest: "sha256:0".to_owned(),
+        kubernetes: "v1.37.1".parse().unwrap(),
+        sandbox_image: "registry.example/pause:3.10".to_owned(),
+    };
+    let names_it = cluster.nodes().map(|node| {
+        let config = render(&cluster, &node, &GUEST, &link(), Some(&images));
+        String::from_utf8_lossy(config.files["/etc/containerd/conf.d/node.toml"].bytes())
+            .contains(&images.sandbox_image)
+    });
+    assert_eq!(names_it.collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
@@ -137,17 +154,6 @@ fn the_order_of_the_nodes_does_not_change_what_is_in_them() {
     let mut after = render_all(&cluster);
     after.swap(0, 1);
     assert_eq!(before, after);
-}
-
-#[test]
-fn containerd_in_a_user_namespace_lowers_no_scores() {
-    let mut cluster = cluster(1);
-    cluster.spec.nodes[1].isolation = flotilla_spec::Isolation::User;
-    let restricts = render_all(&cluster).into_iter().map(|config| {
-        let text = config.files["/etc/containerd/conf.d/node.toml"].bytes().to_vec();
-        String::from_utf8(text).unwrap().contains("restrict_oom_score_adj = true")
-    });
-    assert_eq!(restricts.collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

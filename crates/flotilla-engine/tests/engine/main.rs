@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what tests share is not seen as part of a test")]
 
 mod addresses;
+mod bundles;
 mod certificates;
 mod control_planes;
 mod converge;

@@ -13,7 +13,9 @@ use flotilla_engine::converge::{Engine, Lanes, Wait};
 use flotilla_engine::store::{ClusterStore, Locked, WhenBusy};
 use flotilla_engine::{EngineError, Fleet, View};
 use flotilla_spec::{ClusterName, NodeName};
-use flotilla_testkit::fake::{self, Calls, FakeBootstrapper, FakeComputer, FakeDriver, FakeKubeconfig};
+use flotilla_testkit::fake::{
+    self, Calls, FakeBootstrapper, FakeBundles, FakeComputer, FakeDriver, FakeKubeconfig,
+};
 use tempfile::TempDir;
 
 /// A host, a kubeconfig and a state directory with nothing in them but a cluster that was asked for.
@@ -23,6 +25,7 @@ pub(crate) struct World {
     pub(crate) host: Arc<FakeComputer>,
     hosts: Vec<Arc<dyn Host>>,
     pub(crate) bootstrapper: FakeBootstrapper,
+    bundles: FakeBundles,
     pub(crate) kubeconfig: FakeKubeconfig,
     pub(crate) store: ClusterStore,
     pub(crate) events: Mutex<Vec<Event>>,
@@ -85,6 +88,7 @@ impl World {
             host,
             driver,
             bootstrapper: FakeBootstrapper::new(&calls),
+            bundles: FakeBundles::new(&calls),
             kubeconfig: FakeKubeconfig::new(&calls),
             calls,
             store: ClusterStore::new(&home.path().join("home")),
@@ -130,6 +134,7 @@ impl World {
         Engine {
             fleet: Fleet::new(&self.hosts),
             bootstrapper: &self.bootstrapper,
+            bundles: &self.bundles,
             kubeconfig: &self.kubeconfig,
             store: &self.store,
             reporter,

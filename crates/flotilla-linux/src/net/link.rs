@@ -18,6 +18,8 @@ use crate::process::Process;
 
 const BRIDGE: &str = "bridge";
 const VETH: &str = "veth";
+/// What the kernel calls taps.
+pub(super) const TUN: &str = "tun";
 
 /// A link as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -84,10 +86,6 @@ impl Net {
         let bridge = self.link(veth.bridge)?;
         let found = self.find_link_of(veth.name, VETH, veth.alias)?;
         let link = if let Some(link) = found {
-            let right = link.up && link.alias == veth.alias && link.master == Some(bridge.index);
-            if right && link.mtu == bridge.mtu {
-                return Ok(Changed::No);
-            }
             link
         } else {
             let peer = LinkMessageBuilder::<LinkUnspec>::new().name(veth.loose_end).mtu(bridge.mtu).build();
@@ -99,9 +97,23 @@ impl Net {
             self.make_link(veth.name, VETH, pair.build())?;
             self.link(veth.name)?
         };
-        // The kernel takes no alias from the request that makes a link.
-        let wanted = LinkUnspec::new_with_index(link.index).alias(veth.alias).controller(bridge.index);
-        self.set_link(veth.name, wanted.mtu(bridge.mtu).up())?;
+        self.ensure_in_bridge(&link, veth.alias, &bridge)
+    }
+
+    /// Makes a link a port of a bridge: up, with the bridge's MTU, and with an alias. A new one has none: the kernel takes none
+    /// from the request that makes a link.
+    pub(super) fn ensure_in_bridge(
+        &self,
+        link: &LinkInfo,
+        alias: &str,
+        bridge: &LinkInfo,
+    ) -> Result<Changed, NetError> {
+        let right = link.up && link.alias == alias && link.master == Some(bridge.index);
+        if right && link.mtu == bridge.mtu {
+            return Ok(Changed::No);
+        }
+        let wanted = LinkUnspec::new_with_index(link.index).alias(alias).controller(bridge.index);
+        self.set_link(&link.name, wanted.mtu(bridge.mtu).up())?;
         Ok(Changed::Yes)
     }
 
@@ -201,7 +213,12 @@ impl Net {
     /// A link of ours by its name, if there is one; one that is not ours is an error.
     ///
     /// Without an alias it is one whose making was cut short.
-    fn find_link_of(&self, name: &str, kind: &str, alias: &str) -> Result<Option<LinkInfo>, NetError> {
+    pub(super) fn find_link_of(
+        &self,
+        name: &str,
+        kind: &str,
+        alias: &str,
+    ) -> Result<Option<LinkInfo>, NetError> {
         let found = self.find_link(name)?;
         match found {
             Some(link) if link.kind != kind || !(link.alias.is_empty() || link.alias == alias) => {
@@ -226,6 +243,11 @@ impl Net {
 }
 
 impl LinkInfo {
+    /// Whether it is a link whose packets a process reads and writes.
+    pub fn is_tap(&self) -> bool {
+        self.kind == TUN
+    }
+
     /// Whether the alias is `owner`, or that of a part of it.
     pub fn belongs_to(&self, owner: &str) -> bool {
         self.alias.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -261,7 +283,7 @@ fn kind_of(infos: &[Info]) -> String {
 }
 
 /// The hardware address that belongs to an address: always the same, and no maker's (its second-lowest bit is set).
-pub(crate) fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
+pub fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x02, 0xf1, a, b, c, d]
 }

@@ -9,19 +9,19 @@ use ipnet::Ipv4Net;
 
 use crate::support::{Node, in_new_namespace, ip, namespace, sender, socket};
 
-const BRIDGE: &str = "fl-test";
-const OWNER: &str = "flotilla/test";
+pub(crate) const BRIDGE: &str = "fl-test";
+pub(crate) const OWNER: &str = "flotilla/test";
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
 
 fn net(text: &str) -> Ipv4Net {
     text.parse().unwrap()
 }
 
-fn ensure_bridge(host: &Net) -> Changed {
+pub(crate) fn ensure_bridge(host: &Net) -> Changed {
     host.ensure_bridge(BRIDGE, OWNER, net("10.89.0.1/24"), 1400).unwrap()
 }
 
-const CABLE: Veth<'static> =
+pub(crate) const CABLE: Veth<'static> =
     Veth { name: "fl-test-1", alias: "flotilla/test/node-1", bridge: BRIDGE, loose_end: "fl-loose" };
 
 /// Lays a new cable to a node.

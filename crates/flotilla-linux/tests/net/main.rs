@@ -13,4 +13,5 @@ mod lookup;
 mod packets;
 mod rules;
 mod sources;
+mod taps;
 mod world;

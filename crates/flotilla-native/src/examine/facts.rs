@@ -18,7 +18,7 @@ use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities, capability_is_in_bounding_set};
 
 use super::filter;
-use crate::network;
+use crate::network::nft;
 
 /// `OVERLAYFS_SUPER_MAGIC` of statfs(2).
 const OVERLAY_MAGIC: FsWord = 0x794c_7630;
@@ -193,7 +193,7 @@ fn try_home(home: &Path) -> Result<(), TrialError> {
 
 /// By the nft of any bundle, or the host's.
 fn refusals(home: &Path) -> Option<Refusals> {
-    network::first_nft(network::bundles(home)).refusals().ok()
+    nft::any(home).refusals().ok()
 }
 
 /// The bytes that programs can still get, by the text of `/proc/meminfo`.

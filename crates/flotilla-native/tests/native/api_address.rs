@@ -6,26 +6,18 @@ use std::time::Duration;
 
 use flotilla_core::Cluster;
 use flotilla_core::cluster::API_IS_COMING;
-use flotilla_core::{Changed, Cmd, Machine};
+use flotilla_core::{Changed, Machine};
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_testkit::contract::{Case, Subject, cases};
 
-pub(crate) const CASES: &[(&str, Case)] = &[
-    ("the_api_address_is_with_one_that_is_well_and_stays_there", |subject, cluster| {
-        Box::pin(stays(subject, cluster))
-    }),
-    ("who_makes_the_cluster_has_the_api_address_before_its_server_is_well", |subject, cluster| {
-        Box::pin(is_coming(subject, cluster))
-    }),
-    ("the_api_address_leaves_who_is_stopped_or_killed", |subject, cluster| {
-        Box::pin(leaves(subject, cluster))
-    }),
-    ("a_second_control_plane_leaves_the_api_address_where_it_is", |subject, cluster| {
-        Box::pin(grows(subject, cluster))
-    }),
-    ("one_that_was_one_of_several_has_the_api_address_to_itself", |subject, cluster| {
-        Box::pin(shrinks(subject, cluster))
-    }),
+use crate::sh;
+
+pub(crate) const CASES: &[(&str, Case)] = cases![
+    the_api_address_is_with_one_that_is_well_and_stays_there,
+    who_makes_the_cluster_has_the_api_address_before_its_server_is_well,
+    the_api_address_leaves_who_is_stopped_or_killed,
+    a_second_control_plane_leaves_the_api_address_where_it_is,
+    one_that_was_one_of_several_has_the_api_address_to_itself,
 ];
 
 /// Nothing here takes that long unless it never comes.
@@ -54,10 +46,6 @@ async fn boot(subject: Subject<'_>, cluster: &Cluster) -> Vec<Arc<dyn Machine>> 
         machines.push(machine);
     }
     machines
-}
-
-async fn sh(machine: &dyn Machine, line: &str) -> String {
-    machine.guest().run(Cmd::sh(line)).await.unwrap().text()
 }
 
 async fn has_address(machine: &dyn Machine, cluster: &Cluster) -> bool {
@@ -89,7 +77,7 @@ async fn holder(machines: &[Arc<dyn Machine>], cluster: &Cluster) -> usize {
     found.await.expect("one of them takes the address")
 }
 
-async fn stays(subject: Subject<'_>, cluster: &Cluster) {
+async fn the_api_address_is_with_one_that_is_well_and_stays_there(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 3);
     let machines = boot(subject, &cluster).await;
     // The last one, which has the lowest priority.
@@ -110,7 +98,10 @@ async fn stays(subject: Subject<'_>, cluster: &Cluster) {
     assert_eq!(subject.configure(&cluster).await, Changed::No, "there is nothing to tell");
 }
 
-async fn is_coming(subject: Subject<'_>, cluster: &Cluster) {
+async fn who_makes_the_cluster_has_the_api_address_before_its_server_is_well(
+    subject: Subject<'_>,
+    cluster: &Cluster,
+) {
     let cluster = with_control_planes(cluster, 2);
     let machines = boot(subject, &cluster).await;
     machines[1].guest().write(API_IS_COMING, 0o644, b"").await.unwrap();
@@ -137,7 +128,7 @@ async fn said(machine: &dyn Machine, what: &str) {
     said.await.unwrap_or_else(|_| panic!("{} does not say {what}", machine.name()));
 }
 
-async fn leaves(subject: Subject<'_>, cluster: &Cluster) {
+async fn the_api_address_leaves_who_is_stopped_or_killed(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_control_planes(cluster, 3);
     let mut machines = boot(subject, &cluster).await;
     for machine in &machines {
@@ -166,7 +157,7 @@ async fn kill(machine: &dyn Machine) {
     rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
 }
 
-async fn grows(subject: Subject<'_>, cluster: &Cluster) {
+async fn a_second_control_plane_leaves_the_api_address_where_it_is(subject: Subject<'_>, cluster: &Cluster) {
     let one = with_control_planes(cluster, 1);
     let machines = boot(subject, &one).await;
     sh(&*machines[0], "touch /run/api-is-well").await;
@@ -187,7 +178,7 @@ async fn grows(subject: Subject<'_>, cluster: &Cluster) {
     assert_eq!(holder(&machines, &two).await, 1);
 }
 
-async fn shrinks(subject: Subject<'_>, cluster: &Cluster) {
+async fn one_that_was_one_of_several_has_the_api_address_to_itself(subject: Subject<'_>, cluster: &Cluster) {
     let two = with_control_planes(cluster, 2);
     let machines = boot(subject, &two).await;
     assert_eq!(sh(&*machines[0], "systemctl is-active keepalived").await, "active");

@@ -3,27 +3,20 @@
 use std::fs;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use flotilla_core::Cluster;
-use flotilla_core::{Cmd, DriverError, Machine, NetworkState};
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_core::{Cmd, DriverError, NetworkState};
+use flotilla_testkit::contract::{Case, Subject, cases};
 
-pub(crate) const CASES: &[(&str, Case)] = &[
-    ("a_directory_of_the_host_is_seen_and_written_to", |subject, cluster| {
-        Box::pin(folders(subject, cluster))
-    }),
-    ("what_is_read_only_is_so_with_all_that_is_mounted_below", |subject, cluster| {
-        Box::pin(read_only(subject, cluster))
-    }),
-    ("mounts_change_when_a_machine_is_stopped_and_started", |subject, cluster| {
-        Box::pin(changed_mounts(subject, cluster))
-    }),
-    ("a_folder_that_is_not_there_is_told_before_anything_is_made", |subject, cluster| {
-        Box::pin(missing(subject, cluster))
-    }),
-    ("a_port_of_the_host_leads_to_a_machine_that_is_on", |subject, cluster| Box::pin(port(subject, cluster))),
+use crate::sh;
+
+pub(crate) const CASES: &[(&str, Case)] = cases![
+    a_directory_of_the_host_is_seen_and_written_to,
+    what_is_read_only_is_so_with_all_that_is_mounted_below,
+    mounts_change_when_a_machine_is_stopped_and_started,
+    a_folder_that_is_not_there_is_told_before_anything_is_made,
+    a_port_of_the_host_leads_to_a_machine_that_is_on,
 ];
 
 /// A port that nobody has, of an address in the loopback range.
@@ -37,21 +30,12 @@ fn with_mounts(cluster: &Cluster, mounts: &[String]) -> Cluster {
     cluster
 }
 
-async fn ensure(subject: Subject<'_>, cluster: &Cluster) -> Arc<dyn Machine> {
-    subject.make_network(cluster).await;
-    subject.ensure(cluster, &cluster.spec.primary().name).await.unwrap()
-}
-
-async fn sh(machine: &dyn Machine, line: &str) -> String {
-    machine.guest().run(Cmd::sh(line)).await.unwrap().text()
-}
-
-async fn folders(subject: Subject<'_>, cluster: &Cluster) {
+async fn a_directory_of_the_host_is_seen_and_written_to(subject: Subject<'_>, cluster: &Cluster) {
     let host = tempfile::tempdir().unwrap();
     fs::write(host.path().join("file"), "of the host").unwrap();
     let path = host.path().display();
     let mounts = [format!("{path}/file:/etc/contract/file:ro"), format!("{path}:/srv/deep/er")];
-    let machine = ensure(subject, &with_mounts(cluster, &mounts)).await;
+    let machine = subject.make(&with_mounts(cluster, &mounts)).await;
     assert_eq!(sh(&*machine, "cat /srv/deep/er/file /etc/contract/file").await, "of the hostof the host");
     sh(&*machine, "echo of the node >/srv/deep/er/answer").await;
     assert_eq!(fs::read_to_string(host.path().join("answer")).unwrap(), "of the node\n");
@@ -61,9 +45,9 @@ async fn folders(subject: Subject<'_>, cluster: &Cluster) {
     assert_eq!(fs::read_to_string(host.path().join("file")).unwrap(), "of the host");
 }
 
-async fn read_only(subject: Subject<'_>, cluster: &Cluster) {
+async fn what_is_read_only_is_so_with_all_that_is_mounted_below(subject: Subject<'_>, cluster: &Cluster) {
     // Every host has something mounted below /dev.
-    let machine = ensure(subject, &with_mounts(cluster, &["/dev:/srv/dev:ro".to_owned()])).await;
+    let machine = subject.make(&with_mounts(cluster, &["/dev:/srv/dev:ro".to_owned()])).await;
     // Of mounts on the same directory only the last is in reach.
     let below =
         r#"awk '$2 ~ "^/srv/dev" {last[$2] = $4} END {for (path in last) print last[path]}' /proc/mounts"#;
@@ -72,15 +56,15 @@ async fn read_only(subject: Subject<'_>, cluster: &Cluster) {
     assert!(mounts.lines().all(|options| options.split(',').any(|option| option == "ro")), "{mounts}");
 }
 
-async fn changed_mounts(subject: Subject<'_>, cluster: &Cluster) {
+async fn mounts_change_when_a_machine_is_stopped_and_started(subject: Subject<'_>, cluster: &Cluster) {
     let host = tempfile::tempdir().unwrap();
     let mounts = [format!("{}:/srv/one", host.path().display())];
     fs::write(host.path().join("file"), "").unwrap();
     let list = "ls /srv/one /srv/two 2>/dev/null; true";
-    let machine = ensure(subject, cluster).await;
+    let machine = subject.make(cluster).await;
     assert_eq!(sh(&*machine, list).await, "");
     subject.stop_node(cluster, machine.name()).await;
-    let machine = ensure(subject, &with_mounts(cluster, &mounts)).await;
+    let machine = subject.make(&with_mounts(cluster, &mounts)).await;
     assert_eq!(sh(&*machine, list).await, "/srv/one:\nfile");
     // A directory that was removed since does not matter; one that is mounted again must exist.
     drop(host);
@@ -90,7 +74,7 @@ async fn changed_mounts(subject: Subject<'_>, cluster: &Cluster) {
     assert_eq!(findings.len(), 1, "{findings:?}");
 }
 
-async fn missing(subject: Subject<'_>, cluster: &Cluster) {
+async fn a_folder_that_is_not_there_is_told_before_anything_is_made(subject: Subject<'_>, cluster: &Cluster) {
     let cluster = with_mounts(cluster, &["/no/such/directory:/srv".to_owned(), "/none:/srv/two".to_owned()]);
     let findings = subject.check(&cluster).await;
     let codes: Vec<_> = findings.iter().map(|refusal| refusal.finding.code).collect();
@@ -105,11 +89,11 @@ async fn missing(subject: Subject<'_>, cluster: &Cluster) {
     assert!(subject.found(&cluster).await.is_empty());
 }
 
-async fn port(subject: Subject<'_>, cluster: &Cluster) {
+async fn a_port_of_the_host_leads_to_a_machine_that_is_on(subject: Subject<'_>, cluster: &Cluster) {
     let (mut cluster, free) = (cluster.clone(), free_port());
     cluster.spec.nodes[0].ports = vec![format!("{free}:4000").parse().unwrap()];
     assert_eq!(subject.check(&cluster).await, []);
-    let machine = ensure(subject, &cluster).await;
+    let machine = subject.make(&cluster).await;
     let listening = machine.guest().run(Cmd::new(["nc", "-l", "-p", "4000", "-e", "echo", "hello"]));
     let (served, heard) = tokio::join!(listening, heard(free));
     served.unwrap();

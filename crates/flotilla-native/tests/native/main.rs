@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use flotilla_bundle::{Bundle, BundleStore};
 use flotilla_core::Cancel;
-use flotilla_core::{Allocations, Cluster, Host};
+use flotilla_core::{Allocations, Cluster, Cmd, Driver, Host, Machine};
 use flotilla_engine::Fleet;
 use flotilla_engine::store::{ClusterStore, WhenBusy};
-use flotilla_native::Native;
+use flotilla_native::{BridgeNetwork, LocalHost, NativeDriver};
 use flotilla_spec::Isolation;
 use flotilla_testkit::contract::Subject;
 use flotilla_testkit::{contract, fake, harness, is_root};
@@ -102,18 +102,30 @@ fn run(case: contract::Case, home: &Path, bundle: &str, isolation: Isolation) {
     // Another run of these tests may be under way, in a process of its own.
     let locked = store.lock(cluster.name(), "a test", WhenBusy::Wait, &cancel, drop).unwrap();
     let runtime = Runtime::new().unwrap();
-    let host: Arc<dyn Host> = Arc::new(Native::new(home, &cancel));
-    clean(&runtime, &host, &cluster);
+    let driver = NativeDriver::new(home, &cancel);
+    let name = driver.name().clone();
+    let network = Arc::new(BridgeNetwork::new(home));
+    let host: Arc<dyn Host> = Arc::new(LocalHost::new(home, network, vec![Arc::new(driver)]));
+    let bundles = BundleStore::open(home.to_owned(), cancel.clone()).unwrap();
+    let subject = Subject::new(&host, &name, &bundles);
+    let clean = |cluster: &Cluster| runtime.block_on(subject.remove_all(cluster));
+    clean(&cluster);
     let hosts = [Arc::clone(&host)];
     runtime.block_on(Fleet::new(&hosts).allocate_ids(&mut cluster, &[])).unwrap();
-    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(case(Subject::of(&host), &cluster))));
-    clean(&runtime, &host, &cluster);
+    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(case(subject, &cluster))));
+    clean(&cluster);
     locked.remove().unwrap();
     done.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-fn clean(runtime: &Runtime, host: &Arc<dyn Host>, cluster: &Cluster) {
-    runtime.block_on(Subject::of(host).remove_all(cluster));
+/// What a program in a machine prints.
+async fn sh(machine: &dyn Machine, line: &str) -> String {
+    machine.guest().run(Cmd::sh(line)).await.unwrap().text()
+}
+
+/// The directory of the cluster's first machine.
+fn machine_directory(cluster: &Cluster) -> PathBuf {
+    home().join("clusters").join(cluster.name().as_ref()).join("nodes/te-contract")
 }
 
 /// The user's state directory, where the real bundle is.

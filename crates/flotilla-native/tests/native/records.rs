@@ -5,21 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use flotilla_core::{Cluster, Cmd, DriverError, Machine, MachineRecord, Membership};
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_testkit::contract::{Case, Subject, cases};
 
-pub(crate) const CASES: &[(&str, Case)] = &[
-    ("a_record_is_nowhere_in_the_machine", |subject, cluster| {
-        Box::pin(a_record_is_nowhere_in_the_machine(subject, cluster))
-    }),
-    ("pipes_links_and_endless_files_at_the_place_of_marks_change_nothing", |subject, cluster| {
-        Box::pin(pipes_links_and_endless_files_at_the_place_of_marks_change_nothing(subject, cluster))
-    }),
-    ("a_machine_of_an_earlier_release_is_converted_at_its_next_boot", |subject, cluster| {
-        Box::pin(a_machine_of_an_earlier_release_is_converted_at_its_next_boot(subject, cluster))
-    }),
-    ("a_machine_whose_record_is_damaged_is_not_booted_and_can_be_removed", |subject, cluster| {
-        Box::pin(a_machine_whose_record_is_damaged_is_not_booted_and_can_be_removed(subject, cluster))
-    }),
+pub(crate) const CASES: &[(&str, Case)] = cases![
+    a_record_is_nowhere_in_the_machine,
+    pipes_links_and_endless_files_at_the_place_of_marks_change_nothing,
+    a_machine_of_an_earlier_release_is_converted_at_its_next_boot,
+    a_machine_whose_record_is_damaged_is_not_booted_and_can_be_removed,
 ];
 
 const MEMBER: MachineRecord = MachineRecord { membership: Membership::Member };
@@ -112,5 +104,5 @@ async fn recorded(subject: Subject<'_>, cluster: &Cluster) -> MachineRecord {
 }
 
 fn record_file(cluster: &Cluster) -> PathBuf {
-    crate::home().join("clusters").join(cluster.name().as_ref()).join("nodes/te-contract/record.json")
+    crate::machine_directory(cluster).join("record.json")
 }

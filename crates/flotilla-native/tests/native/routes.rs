@@ -3,13 +3,10 @@
 use flotilla_core::Cluster;
 use flotilla_linux::net::Net;
 use flotilla_spec::{NodeSpec, Role};
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_testkit::contract::{Case, Subject, cases};
 use ipnet::Ipv4Net;
 
-pub(crate) const CASES: &[(&str, Case)] =
-    &[("the_host_forgets_the_way_to_a_node_that_is_gone", |subject, cluster| {
-        Box::pin(forgotten(subject, cluster))
-    })];
+pub(crate) const CASES: &[(&str, Case)] = cases![the_host_forgets_the_way_to_a_node_that_is_gone,];
 
 /// The ranges of pods that the host knows a way to.
 async fn known(cluster: &Cluster) -> Vec<Ipv4Net> {
@@ -19,7 +16,7 @@ async fn known(cluster: &Cluster) -> Vec<Ipv4Net> {
     routes.into_iter().map(|route| route.dst).filter(|range| pods.contains(range)).collect()
 }
 
-async fn forgotten(subject: Subject<'_>, cluster: &Cluster) {
+async fn the_host_forgets_the_way_to_a_node_that_is_gone(subject: Subject<'_>, cluster: &Cluster) {
     let mut cluster = cluster.clone();
     let one = cluster.clone();
     cluster.spec.nodes.push(NodeSpec::plain("te-other".parse().unwrap(), Role::Worker));

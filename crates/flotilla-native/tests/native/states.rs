@@ -9,32 +9,18 @@ use flotilla_core::{Changed, Cmd, GuestError, MachineState, Power};
 use flotilla_linux::cgroup::Layout;
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::process::Process;
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_testkit::contract::{Case, Subject, cases};
 use rustix::fs::Mode;
 use rustix::io::{FdFlags, fcntl_setfd};
 
-pub(crate) const CASES: &[(&str, Case)] = &[
-    ("what_is_frozen_in_a_machine_does_not_keep_it_up", |subject, cluster| {
-        Box::pin(what_is_frozen_in_a_machine_does_not_keep_it_up(subject, cluster))
-    }),
-    ("a_frozen_machine_is_told_thawed_and_stopped", |subject, cluster| {
-        Box::pin(a_frozen_machine_is_told_thawed_and_stopped(subject, cluster))
-    }),
-    ("a_machine_whose_groups_are_out_of_sight_is_found", |subject, cluster| {
-        Box::pin(a_machine_whose_groups_are_out_of_sight_is_found(subject, cluster))
-    }),
-    ("a_machine_of_the_last_release_is_found_stopped_and_removed", |subject, cluster| {
-        Box::pin(a_machine_of_the_last_release_is_found_stopped_and_removed(subject, cluster))
-    }),
-    ("a_machine_s_limits_and_directories_in_memory_have_sizes", |subject, cluster| {
-        Box::pin(sizes(subject, cluster))
-    }),
-    ("a_machine_has_nothing_of_our_umask_and_files", |subject, cluster| {
-        Box::pin(a_machine_has_nothing_of_our_umask_and_files(subject, cluster))
-    }),
-    ("a_program_that_takes_too_long_is_an_error_of_its_node", |subject, cluster| {
-        Box::pin(a_program_that_takes_too_long_is_an_error_of_its_node(subject, cluster))
-    }),
+pub(crate) const CASES: &[(&str, Case)] = cases![
+    what_is_frozen_in_a_machine_does_not_keep_it_up,
+    a_frozen_machine_is_told_thawed_and_stopped,
+    a_machine_whose_groups_are_out_of_sight_is_found,
+    a_machine_of_the_last_release_is_found_stopped_and_removed,
+    a_machine_s_limits_and_directories_in_memory_have_sizes,
+    a_machine_has_nothing_of_our_umask_and_files,
+    a_program_that_takes_too_long_is_an_error_of_its_node,
 ];
 
 /// Makes a group in the machine as a paused container has one, with a process in it.
@@ -46,64 +32,56 @@ until grep -q . $group/cgroup.procs; do :; done
 if [ -e $group/freezer.state ]; then echo FROZEN > $group/freezer.state; else echo 1 > $group/cgroup.freeze; fi";
 
 async fn what_is_frozen_in_a_machine_does_not_keep_it_up(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
     for _ in 0..2 {
-        let machine = subject.ensure(cluster, node).await.unwrap();
+        let machine = subject.make(cluster).await;
         machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
         assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true }, "it runs");
-        assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
+        assert_eq!(subject.stop(cluster).await, Changed::Yes);
     }
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     machine.guest().run(Cmd::sh(FREEZE_ONE)).await.unwrap();
-    subject.remove_node(cluster, node).await;
+    subject.remove(cluster).await;
     assert!(subject.found(cluster).await.is_empty());
 }
 
 async fn a_frozen_machine_is_told_thawed_and_stopped(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     freeze(&init(cluster));
     assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: false });
     let error = machine.guest().run(Cmd::new(["true"])).await.unwrap_err();
     assert!(matches!(&error, GuestError::Frozen { node, .. } if node == "te-contract"), "{error}");
     // Files can be read anyway: no process of the machine has a part in it.
     assert!(machine.guest().read("/etc/hosts").await.unwrap().is_some());
-    subject.ensure(cluster, node).await.unwrap();
+    subject.make(cluster).await;
     assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
     freeze(&init(cluster));
-    assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
-    subject.ensure(cluster, node).await.unwrap();
+    assert_eq!(subject.stop(cluster).await, Changed::Yes);
+    subject.make(cluster).await;
     freeze(&init(cluster));
-    subject.remove_node(cluster, node).await;
+    subject.remove(cluster).await;
 }
 
 async fn a_machine_whose_groups_are_out_of_sight_is_found(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    subject.ensure(cluster, node).await.unwrap();
+    subject.make(cluster).await;
     let before = init(cluster);
     leave_groups(&before);
     assert_eq!(state(subject, cluster).await.power, Power::On);
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     assert_eq!(init(cluster).pid(), before.pid(), "no second machine is on its disk");
     machine.guest().run(Cmd::new(["true"])).await.unwrap();
-    assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
+    assert_eq!(subject.stop(cluster).await, Changed::Yes);
     assert!(before.has_ended());
-    subject.ensure(cluster, node).await.unwrap();
+    subject.make(cluster).await;
     leave_groups(&init(cluster));
     let last = init(cluster);
-    subject.remove_node(cluster, node).await;
+    subject.remove(cluster).await;
     assert!(last.has_ended(), "no process writes to what was removed");
 }
 
 async fn a_machine_of_the_last_release_is_found_stopped_and_removed(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
     for remove in [false, true] {
-        let machine = subject.ensure(cluster, node).await.unwrap();
+        let machine = subject.make(cluster).await;
         let init = init(cluster);
         move_to_outer_groups(&init);
         assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: true });
@@ -111,19 +89,17 @@ async fn a_machine_of_the_last_release_is_found_stopped_and_removed(subject: Sub
         freeze(&init);
         assert_eq!(state(subject, cluster).await, MachineState { power: Power::On, intact: false });
         if remove {
-            subject.remove_node(cluster, node).await;
+            subject.remove(cluster).await;
         } else {
-            assert_eq!(subject.stop_node(cluster, node).await, Changed::Yes);
+            assert_eq!(subject.stop(cluster).await, Changed::Yes);
         }
         assert!(init.has_ended());
     }
     assert!(subject.found(cluster).await.is_empty());
 }
 
-async fn sizes(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    let machine = subject.ensure(cluster, node).await.unwrap();
+async fn a_machine_s_limits_and_directories_in_memory_have_sizes(subject: Subject<'_>, cluster: &Cluster) {
+    let machine = subject.make(cluster).await;
     let shown =
         machine.guest().run(Cmd::sh("stat -f -c '%n %b %S' /tmp /run /dev/shm /dev")).await.unwrap().text();
     for line in shown.lines() {
@@ -139,16 +115,13 @@ async fn sizes(subject: Subject<'_>, cluster: &Cluster) {
 }
 
 async fn a_machine_has_nothing_of_our_umask_and_files(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
     // As `flock LOCK flotilla start` has it: a file that whoever we start inherits.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("inherited");
     let file = File::create(&path).unwrap();
     fcntl_setfd(file.as_fd(), FdFlags::empty()).unwrap();
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let booted = subject.ensure(cluster, node).await;
-    let machine = booted.unwrap();
+    let machine = subject.make(cluster).await;
     let shown = machine.guest().run(Cmd::sh("umask; stat -c '%a %n' / /etc /etc/hosts /etc/resolv.conf /run/flotilla /var/log /etc/cni/net.d; ls -l /proc/self/fd"));
     let shown = shown.await.unwrap().text();
     rustix::process::umask(umask);
@@ -164,9 +137,7 @@ async fn a_machine_has_nothing_of_our_umask_and_files(subject: Subject<'_>, clus
 }
 
 async fn a_program_that_takes_too_long_is_an_error_of_its_node(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     let slow = Cmd::new(["sleep", "1000000"]).within(std::time::Duration::from_secs(1));
     let error = machine.guest().run(slow).await.unwrap_err();
     assert_eq!(error.to_string(), "node te-contract does not answer: `sleep 1000000` took longer than 1 s");
@@ -180,8 +151,7 @@ async fn state(subject: Subject<'_>, cluster: &Cluster) -> MachineState {
 
 /// PID 1 of the cluster's only machine, by the lock on its disk.
 fn init(cluster: &Cluster) -> Process {
-    let folder = crate::home().join("clusters").join(cluster.name().as_ref()).join("nodes/te-contract");
-    match life::of(&folder).unwrap() {
+    match life::of(&crate::machine_directory(cluster)).unwrap() {
         Life::Runs(init) => init,
         other => panic!("it does not run: {other:?}"),
     }

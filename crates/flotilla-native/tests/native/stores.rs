@@ -4,20 +4,16 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use flotilla_core::{Cluster, Cmd, SNAPSHOTS};
+use flotilla_core::{BundleLayout, Cluster, Cmd};
 use flotilla_spec::Isolation;
-use flotilla_testkit::contract::{Case, Subject};
+use flotilla_testkit::contract::{Case, Subject, cases};
 
-pub(crate) const CASES: &[(&str, Case)] = &[
-    ("a_machine_cannot_change_what_all_machines_share", |subject, cluster| {
-        Box::pin(a_machine_cannot_change_what_all_machines_share(subject, cluster))
-    }),
-    ("nothing_of_a_shared_store_stays_on_the_host", |subject, cluster| {
-        Box::pin(nothing_of_a_shared_store_stays_on_the_host(subject, cluster))
-    }),
-    ("a_machine_of_the_last_release_keeps_its_hard_links", |subject, cluster| {
-        Box::pin(a_machine_of_the_last_release_keeps_its_hard_links(subject, cluster))
-    }),
+use crate::machine_directory;
+
+pub(crate) const CASES: &[(&str, Case)] = cases![
+    a_machine_cannot_change_what_all_machines_share,
+    nothing_of_a_shared_store_stays_on_the_host,
+    a_machine_of_the_last_release_keeps_its_hard_links,
 ];
 
 /// Says what could be opened to write, and writes nothing: these are the real files.
@@ -33,20 +29,16 @@ done 2>/dev/null
 kubectl version --client >/dev/null || echo no kubectl";
 
 async fn a_machine_cannot_change_what_all_machines_share(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     let said = machine.guest().run(Cmd::sh(ATTACK)).await.unwrap().text();
     assert_eq!(said, "");
     // Whatever is left in its own directory has one name: none in the bundle.
-    let databases = disk(cluster).join("var/lib/containerd");
+    let databases = machine_directory(cluster).join("var/lib/containerd");
     let shared = files(&databases).into_iter().find(|file| fs::symlink_metadata(file).unwrap().nlink() > 1);
     assert_eq!(shared, None);
 }
 
 async fn nothing_of_a_shared_store_stays_on_the_host(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
     let home = crate::home();
     let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
     let devices = || {
@@ -60,13 +52,13 @@ async fn nothing_of_a_shared_store_stays_on_the_host(subject: Subject<'_>, clust
     let is_image =
         cluster.spec.nodes[0].isolation == Isolation::None && flotilla_linux::erofs::is_supported();
     for remove in [false, true] {
-        subject.ensure(cluster, node).await.unwrap();
+        subject.make(cluster).await;
         assert_eq!(mounts(), before.0, "it is mounted in the machine only");
         assert!(devices() >= usize::from(is_image), "the image is mounted");
         if remove {
-            subject.remove_node(cluster, node).await;
+            subject.remove(cluster).await;
         } else {
-            subject.stop_node(cluster, node).await;
+            subject.stop(cluster).await;
         }
         // The kernel takes namespaces apart in its own time.
         let gone = || if devices() == before.1 { Ok(()) } else { Err(()) };
@@ -75,15 +67,14 @@ async fn nothing_of_a_shared_store_stays_on_the_host(subject: Subject<'_>, clust
 }
 
 async fn a_machine_of_the_last_release_keeps_its_hard_links(subject: Subject<'_>, cluster: &Cluster) {
-    let node = &cluster.spec.nodes[0].name;
-    subject.make_network(cluster).await;
-    subject.ensure(cluster, node).await.unwrap();
-    subject.stop_node(cluster, node).await;
-    let disk = disk(cluster);
+    subject.make(cluster).await;
+    subject.stop(cluster).await;
+    let disk = machine_directory(cluster);
     fs::remove_file(disk.join("image-store")).unwrap();
-    let bundle = crate::home().join("bundles").join(fs::read_to_string(disk.join("bundle")).unwrap().trim());
-    let (snapshots, own) = (bundle.join(SNAPSHOTS), disk.join("var/lib/containerd"));
-    let own = own.join(Path::new(SNAPSHOTS).strip_prefix("store").unwrap());
+    let digest = fs::read_to_string(disk.join("bundle")).unwrap();
+    let bundle = BundleLayout::of(&crate::home(), digest.trim());
+    let (snapshots, own) = (bundle.snapshots(), disk.join("var/lib/containerd"));
+    let own = own.join(snapshots.strip_prefix(bundle.store()).unwrap());
     for link in fs::read_dir(&own).unwrap() {
         fs::remove_file(link.unwrap().path()).unwrap();
     }
@@ -93,18 +84,14 @@ async fn a_machine_of_the_last_release_keeps_its_hard_links(subject: Subject<'_>
         fs::hard_link(&file, &target).unwrap();
     }
     fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
-    let machine = subject.ensure(cluster, node).await.unwrap();
+    let machine = subject.make(cluster).await;
     let look = format!(
         "{} ! -e /opt/flotilla/snapshots/1",
         "ls /var/lib/containerd/*/snapshots/*/fs/coredns && test"
     );
     assert!(machine.guest().run(Cmd::sh(&look)).await.unwrap().text().contains("coredns"));
-    subject.remove_node(cluster, node).await;
+    subject.remove(cluster).await;
     assert!(!disk.exists());
-}
-
-fn disk(cluster: &Cluster) -> PathBuf {
-    crate::home().join("clusters").join(cluster.name().as_ref()).join("nodes/te-contract")
 }
 
 /// All files below a directory, without following links.

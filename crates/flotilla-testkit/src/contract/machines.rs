@@ -1,7 +1,8 @@
 //! What every driver must do, whatever its machines are made of.
 
 use flotilla_core::{
-    Changed, Cluster, Machine, MachineRecord, MachineSpec, MachineState, Membership, NetworkState, Power,
+    Changed, Cluster, Machine, MachineRecord, MachineSpec, MachineState, Membership, NetworkNode,
+    NetworkState, Power,
 };
 use flotilla_spec::{NodeName, NodeSpec, Role};
 
@@ -68,8 +69,8 @@ async fn booting_a_machine_that_is_on_changes_nothing(subject: Subject<'_>, clus
     put(machine.as_ref(), "/run/contract", b"still the same").await;
     let (driver, primary) = (subject.driver(), cluster.primary().expect("it has addresses"));
     let kind = driver.capabilities().port_kind;
-    let port =
-        subject.network().ensure_port(cluster.name(), node(cluster), kind).await.expect("it has a port");
+    let plugged = subject.network().ensure_port(cluster.name(), &NetworkNode::of(&primary), kind).await;
+    let port = plugged.expect("it has a port");
     let config = subject.config(cluster, &primary).await;
     let again = driver.boot(&MachineSpec::of(cluster, &primary), &port, &config).await.expect("it is on");
     assert_eq!(get(again.as_ref(), "/run/contract").await.as_deref(), Some(&b"still the same"[..]));

@@ -3,7 +3,8 @@
 use std::net::SocketAddrV4;
 
 use flotilla_core::cluster::API_PORT;
-use flotilla_core::{Changed, Cluster, NetworkState};
+use flotilla_core::network::LINK;
+use flotilla_core::{Changed, Cluster, NetworkNode, NetworkPlan, NetworkState, PortKind};
 use flotilla_spec::{ClusterName, NodeSpec, Role, WantedPower};
 
 use super::{Case, Subject, cases, node};
@@ -16,6 +17,7 @@ pub const CASES: &[(&str, Case)] = cases![
     the_host_knows_the_way_to_the_nodes_of_the_plan,
     without_a_network_there_is_nothing_to_update,
     a_node_has_one_port_until_it_is_removed,
+    no_two_nodes_have_the_same_port,
     the_api_is_reached,
 ];
 
@@ -86,17 +88,39 @@ async fn without_a_network_there_is_nothing_to_update(subject: Subject<'_>, clus
 }
 
 async fn a_node_has_one_port_until_it_is_removed(subject: Subject<'_>, cluster: &Cluster) {
-    let (network, kind) = (subject.network(), subject.driver().capabilities().port_kind);
+    let (network, primary) =
+        (subject.network(), NetworkNode::of(&cluster.primary().expect("it has addresses")));
     subject.make_network(cluster).await;
-    let port = network.ensure_port(cluster.name(), node(cluster), kind).await.expect("a port can be made");
-    assert_eq!(port.kind, kind);
-    let again = network.ensure_port(cluster.name(), node(cluster), kind).await;
-    assert_eq!(again.expect("it exists"), port);
-    assert_eq!(subject.network_state(cluster).await, NetworkState::Intact);
-    for expected in [Changed::Yes, Changed::No] {
-        let removed = network.remove_port(cluster.name(), node(cluster)).await;
-        assert_eq!(removed.expect("a port can be removed"), expected);
+    let mtu = network.link(&NetworkPlan::of(cluster)).await.expect("it has a link").mtu;
+    // A driver of another kind may have had the node before.
+    for kind in [PortKind::Veth, PortKind::Tap, PortKind::Veth] {
+        let port = network.ensure_port(cluster.name(), &primary, kind).await.expect("a port can be made");
+        assert_eq!((port.kind, port.name_inside.as_str(), port.mtu), (kind, LINK, mtu));
+        let again = network.ensure_port(cluster.name(), &primary, kind).await;
+        assert_eq!(again.expect("it exists"), port);
+        assert_eq!(subject.network_state(cluster).await, NetworkState::Intact, "{kind:?}");
+        subject.make_network(cluster).await;
+        let again = network.ensure_port(cluster.name(), &primary, kind).await;
+        assert_eq!(again.expect("it is kept"), port);
+        for expected in [Changed::Yes, Changed::No] {
+            let removed = network.remove_port(cluster.name(), node(cluster)).await;
+            assert_eq!(removed.expect("a port can be removed"), expected);
+        }
     }
+}
+
+async fn no_two_nodes_have_the_same_port(subject: Subject<'_>, cluster: &Cluster) {
+    let mut larger = cluster.clone();
+    larger.spec.nodes.push(NodeSpec::plain("te-other".parse().expect("it is a name"), Role::Worker));
+    larger.allocate().expect("there is room");
+    subject.make_network(&larger).await;
+    let mut ports = Vec::new();
+    for (node, kind) in larger.nodes().zip([PortKind::Veth, PortKind::Tap]) {
+        let port = subject.network().ensure_port(larger.name(), &NetworkNode::of(&node), kind).await;
+        ports.push(port.expect("a port can be made"));
+    }
+    assert!(ports[0].device != ports[1].device && ports[0].mac != ports[1].mac, "{ports:?}");
+    assert_eq!(subject.network_state(&larger).await, NetworkState::Intact);
 }
 
 async fn the_api_is_reached(subject: Subject<'_>, cluster: &Cluster) {

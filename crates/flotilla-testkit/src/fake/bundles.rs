@@ -84,7 +84,11 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 pub(super) fn facts(version: &KubernetesVersion) -> BundleFacts {
-    BundleFacts { digest: format!("sha256-of-{version}"), kubernetes: version.clone() }
+    BundleFacts {
+        digest: format!("sha256-of-{version}"),
+        kubernetes: version.clone(),
+        sandbox_image: format!("registry.example/pause:of-{version}"),
+    }
 }
 
 pub(super) fn none(which: &(impl ToString + ?Sized)) -> BundlesError {
@@ -148,6 +152,11 @@ impl Bundles for FakeBundles {
         let origin = *self.built().entry(version.clone()).or_insert(Origin::Own);
         call.end()?;
         Ok((facts(version), origin))
+    }
+
+    fn facts(&self, digest: &str) -> Result<BundleFacts, BundlesError> {
+        let built = self.built();
+        built.keys().map(facts).find(|bundle| bundle.digest == digest).ok_or_else(|| none(digest))
     }
 
     fn kubectl(&self, digest: &str) -> PathBuf {

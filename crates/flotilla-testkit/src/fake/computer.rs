@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flotilla_core::{Driver, DriverError, Finding, Host, HostFacts, IdRange, Network};
+use flotilla_core::{Driver, DriverError, Finding, Host, IdRange, Network};
 
 use super::{Calls, FakeDriver, FakeNetwork};
 
@@ -29,10 +29,6 @@ impl FakeComputer {
 impl Host for FakeComputer {
     fn name(&self) -> &str {
         self.name
-    }
-
-    async fn facts(&self) -> Result<HostFacts, DriverError> {
-        Ok(HostFacts { lowers_oom_scores: true })
     }
 
     /// The first that are not taken, from a million on.

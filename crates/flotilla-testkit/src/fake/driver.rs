@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flotilla_core::{
-    Capabilities, Changed, Driver, DriverError, GuestError, Machine, MachineId, MachineSpec, MachineState,
-    Port, PortKind, Power, Refusal, RootFacts,
+    Capabilities, Changed, Driver, DriverError, GuestError, GuestFacts, Machine, MachineId, MachineIsolation,
+    MachineSpec, MachineState, Port, PortKind, Power, Refusal,
 };
 use flotilla_node_api::NodeConfig;
 use flotilla_spec::{ClusterName, DriverName, NodeName};
@@ -131,6 +131,14 @@ impl FakeDriver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn require_kind(&self, port: &Port) {
+        assert_eq!(
+            port.kind, self.capabilities.port_kind,
+            "machines of {} cannot be plugged in there",
+            self.name
+        );
+    }
+
     fn require_answer(&self) -> Result<(), DriverError> {
         match self.state().silent.clone() {
             Some(host) => Err(DriverError::Unreachable { host, why: "connection refused".to_owned() }),
@@ -167,8 +175,8 @@ impl Driver for FakeDriver {
         Ok(Vec::new())
     }
 
-    async fn root(&self, _: &MachineSpec) -> Result<RootFacts, DriverError> {
-        Ok(RootFacts::default())
+    async fn guest_facts(&self, spec: &MachineSpec) -> Result<GuestFacts, DriverError> {
+        Ok(GuestFacts { lowers_oom_scores: spec.isolation == MachineIsolation::None })
     }
 
     async fn list(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, DriverError> {
@@ -190,9 +198,10 @@ impl Driver for FakeDriver {
     async fn boot(
         &self,
         spec: &MachineSpec,
-        _: &Port,
+        port: &Port,
         config: &NodeConfig,
     ) -> Result<Arc<dyn Machine>, DriverError> {
+        self.require_kind(port);
         let MachineId { cluster, node } = &spec.id;
         let call = self.calls.begin(format!("ensure {node}")).await?;
         self.require_answer()?;
@@ -213,7 +222,8 @@ impl Driver for FakeDriver {
         Ok(Arc::new(machine))
     }
 
-    async fn plug(&self, id: &MachineId, _: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+    async fn plug(&self, id: &MachineId, port: &Port) -> Result<Arc<dyn Machine>, DriverError> {
+        self.require_kind(port);
         let call = self.calls.begin(format!("ensure {}", id.node)).await?;
         self.require_answer()?;
         let machine = {

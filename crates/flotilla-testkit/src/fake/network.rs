@@ -1,29 +1,33 @@
 //! Networks that are entries in a map.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use flotilla_core::network::LINK;
 use flotilla_core::{
-    Changed, Code, DriverError, LinkFacts, Network, NetworkPlan, NetworkState, Port, PortKind, Refusal,
-    Subnet,
+    Changed, Code, DriverError, LinkFacts, Mac, Network, NetworkNode, NetworkPlan, NetworkState, Port,
+    PortKind, Refusal, Subnet,
 };
 use flotilla_spec::{ClusterName, HostPort, NodeName};
 use ipnet::Ipv4Net;
 
 use super::Calls;
 
+/// How large packets are.
+const MTU: u32 = 1500;
+
 /// The ports that exist. Machines look here whether they are still plugged in.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ports(Arc<Mutex<BTreeSet<(ClusterName, NodeName)>>>);
+pub(super) struct Ports(Arc<Mutex<BTreeMap<(ClusterName, NodeName), PortKind>>>);
 
 impl Ports {
     pub(super) fn has(&self, cluster: &ClusterName, node: &NodeName) -> bool {
-        self.all().contains(&(cluster.clone(), node.clone()))
+        self.all().contains_key(&(cluster.clone(), node.clone()))
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeSet<(ClusterName, NodeName)>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(ClusterName, NodeName), PortKind>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,24 +145,30 @@ impl Network for FakeNetwork {
 
     async fn link(&self, plan: &NetworkPlan) -> Result<LinkFacts, DriverError> {
         let gateway = plan.gateway;
-        Ok(LinkFacts { name: "eth0".to_owned(), mtu: 1500, gateway, name_servers: vec![gateway] })
+        Ok(LinkFacts { name: LINK.to_owned(), mtu: MTU, gateway, name_servers: vec![gateway] })
     }
 
     async fn ensure_port(
         &self,
         cluster: &ClusterName,
-        node: &NodeName,
+        node: &NetworkNode,
         kind: PortKind,
     ) -> Result<Port, DriverError> {
         if !self.made().contains_key(cluster) {
             return Err(no_network(cluster));
         }
-        self.ports.all().insert((cluster.clone(), node.clone()));
-        Ok(Port { kind, device: format!("port-{node}"), name_inside: "eth0".to_owned() })
+        let NetworkNode { name, address, .. } = node;
+        let existing = *self.ports.all().entry((cluster.clone(), name.clone())).or_insert(kind);
+        if existing != kind {
+            return Err(failed(format!("node {name} has a port of another kind")));
+        }
+        let [a, b, c, d] = address.octets();
+        let (device, mac) = (format!("port-{name}"), Mac([2, 0, a, b, c, d]));
+        Ok(Port { kind, device, name_inside: LINK.to_owned(), mac, mtu: MTU })
     }
 
     async fn remove_port(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
-        Ok(self.ports.all().remove(&(cluster.clone(), node.clone())).into())
+        Ok(self.ports.all().remove(&(cluster.clone(), node.clone())).is_some().into())
     }
 
     async fn unpublish(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, DriverError> {
@@ -177,14 +187,17 @@ impl Network for FakeNetwork {
     async fn remove(&self, cluster: &ClusterName) -> Result<Changed, DriverError> {
         let call = self.calls.begin("remove-network".to_owned()).await?;
         let removed = self.made().remove(cluster);
-        self.ports.all().retain(|(of, _)| of != cluster);
+        self.ports.all().retain(|(of, _), _| of != cluster);
         call.end()?;
         Ok(removed.is_some().into())
     }
 }
 
 fn no_network(cluster: &ClusterName) -> DriverError {
+    failed(format!("cluster {cluster} has no network"))
+}
+
+fn failed(what: String) -> DriverError {
     let code = Code { name: "IF_NETWORK", exit_status: 70 };
-    let what = format!("cluster {cluster} has no network");
     DriverError::Failed { what, code, hints: Vec::new(), source: None }
 }

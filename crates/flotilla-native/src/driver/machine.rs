@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flotilla_core::Cancel;
 use flotilla_core::driver::PROCESS;
+use flotilla_core::network::LINK;
 use flotilla_core::{
     Cmd, DriverError, ExecOutput, Guest, GuestError, LogFile, Machine, MachineRecord, MachineState, Power,
     Reader, Session, TtySize, Writer,
@@ -24,9 +25,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::disk::Disk;
-use super::error::{At, NativeError};
-use super::network::LINK;
-use super::{Native, layout, logs};
+use super::{NativeDriver, layout, logs};
+use crate::error::{At, NativeError};
 
 /// How long a file of a machine may take without progress: as long as a program, since a slow disk makes both wait.
 const FILE_LIMIT: Duration = Cmd::DEFAULT_LIMIT;
@@ -44,7 +44,7 @@ pub(super) struct NativeMachine {
     cancel: Cancel,
 }
 
-impl Native {
+impl NativeDriver {
     /// Every machine that has a directory or a control group.
     pub(super) fn find_machines(&self, cluster: &ClusterName) -> Result<Vec<Arc<dyn Machine>>, NativeError> {
         let mut machines: Vec<Arc<dyn Machine>> = Vec::new();
@@ -95,7 +95,7 @@ impl Native {
 
 impl NativeMachine {
     fn new(
-        native: &Native,
+        native: &NativeDriver,
         cluster: &ClusterName,
         node: &NodeName,
         init: Option<Process>,
@@ -113,7 +113,7 @@ impl NativeMachine {
 
     /// One that was just booted or repaired.
     pub(super) fn on(
-        native: &Native,
+        native: &NativeDriver,
         cluster: &ClusterName,
         node: &NodeName,
         init: Process,

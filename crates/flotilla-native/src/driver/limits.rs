@@ -2,7 +2,7 @@
 
 use flotilla_linux::sysctl;
 
-use super::error::NativeError;
+use crate::error::NativeError;
 
 const RAISED: [(&str, u64); 2] = [
     // Each node needs some twenty; the usual 128 are used up by six nodes.

@@ -10,16 +10,16 @@ use flotilla_linux::resolver::Upstream;
 use flotilla_linux::sysctl;
 use flotilla_spec::{ClusterName, HostPort, NodeName};
 
-use super::Native;
-use super::error::NativeError;
-use super::names::Names;
+use super::{BridgeNetwork, nft};
+use crate::error::NativeError;
+use crate::names::Names;
 
 /// What comes between a port and the address that it leads to, in a rule's comment.
 const TO: &str = " to ";
 /// The same before the node's name.
 const FOR: &str = " for ";
 
-impl Native {
+impl BridgeNetwork {
     pub(super) fn forwards(&self, plan: &NetworkPlan) -> Forwards {
         let names = self.names(&plan.cluster);
         Forwards {
@@ -46,7 +46,7 @@ impl Native {
     /// Removes the published ports of a node.
     pub(super) fn close_ports(&self, cluster: &ClusterName, node: &NodeName) -> Result<Changed, NativeError> {
         let (table, end) = (self.names(cluster).ports_table(), format!("{FOR}{node}"));
-        match self.any_nft(cluster).remove_commented(&table, |comment| comment.ends_with(&end)) {
+        match nft::any(&self.home).remove_commented(&table, |comment| comment.ends_with(&end)) {
             // Without an nft there are no rules of ours.
             Err(NftError::List { source: CommandError::NotFound { .. }, .. }) => Ok(Changed::No),
             closed => Ok((closed? == net::Changed::Yes).into()),
@@ -125,8 +125,8 @@ nodes:
     #[test]
     fn the_comment_of_a_rule_tells_what_it_is_for() {
         let cluster = fake::cluster_of(SPEC, "10.213.0.0/24");
-        let native = Native::new(std::path::Path::new("/nowhere"), &flotilla_core::Cancel::new());
-        let forwards = native.forwards(&NetworkPlan::of(&cluster));
+        let network = BridgeNetwork::new(std::path::Path::new("/nowhere"));
+        let forwards = network.forwards(&NetworkPlan::of(&cluster));
         let told: Vec<_> = forwards
             .ports
             .iter()

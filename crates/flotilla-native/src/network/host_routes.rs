@@ -7,8 +7,8 @@ use flotilla_core::{NetworkNode, NetworkPlan};
 use flotilla_linux::net::Net;
 use ipnet::Ipv4Net;
 
-use super::error::NativeError;
-use super::names::Names;
+use crate::error::NativeError;
+use crate::names::Names;
 
 /// How the host's routes differ from those of a plan.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use flotilla_linux::disk;
 use flotilla_linux::machine::{self, Lack, Trial};
 use flotilla_linux::user::Ids;
 use flotilla_spec::HostMount;
-use flotilla_spec::error::Requirement;
 use rustix::process::geteuid;
 
-use super::Native;
-use super::error::NativeError;
-use super::examine::Check;
+use super::NativeDriver;
+use crate::error::NativeError;
+use crate::examine::Check;
+use crate::refusal;
 
 const LACKING: Check = Check::new("HOST_NO_USER_NAMESPACES", 36);
 const NOT_MOUNTED: Check = Check::new("HOST_NO_MOUNT", 35);
@@ -46,7 +46,7 @@ fn try_home(home: &Path, mounts: &[PathBuf]) -> Trial {
     }
 }
 
-impl Native {
+impl NativeDriver {
     /// What machines with a user namespace want and the host does not have. Those that run have it already.
     pub(super) fn check_user_namespaces(&self, wanted: &[MachineSpec]) -> Result<Vec<Refusal>, NativeError> {
         let mut new = Vec::new();
@@ -66,17 +66,13 @@ impl Native {
 
 fn refusals(spec: &MachineSpec, home: &Path, trial: &Trial) -> Vec<Refusal> {
     let node = &spec.id.node;
-    let refusal = |key, item, finding| Refusal {
-        requirement: Requirement { node: Some(node.clone()), key, item },
-        finding,
-    };
     if let Some((lack, why)) = &trial.lack {
         let text = format!("node {node} cannot have `isolation: user`: {why}");
-        return vec![refusal("isolation", None, LACKING.fatal(text, cure(*lack, home)))];
+        return vec![refusal(node, "isolation", None, LACKING.fatal(text, cure(*lack, home)))];
     }
     let refused = spec.mounts.iter().filter_map(|mount| {
         let (_, why) = trial.not_mounted.iter().find(|(source, _)| *source == mount.source)?;
-        Some(refusal("mounts", Some(mount.to_string()), not_mounted(spec, mount, why)))
+        Some(refusal(node, "mounts", Some(mount.to_string()), not_mounted(spec, mount, why)))
     });
     refused.collect()
 }

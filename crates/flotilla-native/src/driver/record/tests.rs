@@ -1,7 +1,7 @@
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use flotilla_core::{DriverError, Membership};
+use flotilla_core::{BundleLayout, DriverError, Membership};
 use flotilla_spec::NodeName;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -16,7 +16,7 @@ impl Home {
     /// With a disk that is new.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("store")).unwrap();
+        fs::create_dir(BundleLayout::at(dir.path()).store()).unwrap();
         let home = Self { disk: Disk { folder: dir.path().join("node") }, dir };
         home.boot().unwrap();
         home
@@ -38,7 +38,7 @@ impl Home {
     }
 
     fn boot(&self) -> Result<(), NativeError> {
-        self.disk.ensure("abc", "abc", &self.dir.path().join("store"))
+        self.disk.ensure("abc", "abc", &BundleLayout::at(self.dir.path()))
     }
 
     fn set(&self, membership: Membership) {

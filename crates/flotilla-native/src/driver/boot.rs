@@ -1,11 +1,12 @@
 //! Turning machines on and off.
 
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flotilla_core::{Changed, IdRange, Machine, MachineId, MachineIsolation, MachineSpec, Port};
+use flotilla_core::{
+    BundleLayout, Changed, IdRange, Machine, MachineId, MachineIsolation, MachineSpec, Port,
+};
 use flotilla_linux::cgroup::{Group, Limits};
 use flotilla_linux::machine::life::{self, Life};
 use flotilla_linux::machine::{self, Capacity, Spec};
@@ -21,9 +22,9 @@ use flotilla_spec::{ClusterName, NodeName, paths_of_node};
 use rustix::process::Signal;
 
 use super::disk::Disk;
-use super::error::{At, NativeError};
 use super::machine::NativeMachine;
-use super::{Native, attachments, layout, limits, store};
+use super::{NativeDriver, layout, limits, mounts, store};
+use crate::error::{At, NativeError};
 
 /// Time limit for PID 1 to stop its services; its own limit is shorter.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
@@ -32,7 +33,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(15);
 /// The other names of our own binary in a node.
 const PROGRAMS: [&str; 2] = ["/usr/local/bin/systemctl", "/usr/local/bin/sudo"];
 
-impl Native {
+impl NativeDriver {
     /// Creates the machine if it does not exist, and boots it with `config` if it is off.
     pub(super) fn boot_machine(
         &self,
@@ -74,14 +75,14 @@ impl Native {
         // Done first: no other process may use its disk.
         self.end(cluster, name)?;
         let disk = Disk::of(&self.nodes_folder(cluster), name);
-        let mounts = attachments::mounts(spec)?;
+        let mounts = mounts::of(spec)?;
         let digest = self.digest(spec);
         let bundle = self.finished_bundle(&digest)?;
         // All nodes have the cluster's version of our own programs, whatever their kubelet.
         if !disk.exists()? {
             self.finished_bundle(&spec.image_store)?;
         }
-        disk.ensure(&digest, &spec.image_store, &self.bundle_folder(&spec.image_store).join("store"))?;
+        disk.ensure(&digest, &spec.image_store, &self.bundle(&spec.image_store))?;
         let shared = disk.image_store()?.map(|store| store::shared(&self.finished_bundle(&store)?, &store));
         let shared = shared.transpose()?;
         let uuid = disk.uuid()?;
@@ -98,7 +99,7 @@ impl Native {
         let boot = Boot {
             machine: Spec {
                 hostname: config.hostname.clone(),
-                root: bundle.join("rootfs"),
+                root: bundle.rootfs(),
                 folder: disk.folder.clone(),
                 var: disk.var(),
                 binds: binds(&bundle)?,
@@ -131,9 +132,15 @@ impl Native {
         launched.go().map_err(failed)
     }
 
-    fn finished_bundle(&self, digest: &str) -> Result<PathBuf, NativeError> {
-        let bundle = self.bundle_folder(digest);
-        if bundle.join("rootfs").is_dir() {
+    /// The digest of the bundle that a machine's root is, or will be, made from.
+    fn digest(&self, spec: &MachineSpec) -> String {
+        let made_from = Disk::of(&self.nodes_folder(&spec.id.cluster), &spec.id.node).bundle();
+        made_from.unwrap_or_else(|| spec.bundle.clone())
+    }
+
+    fn finished_bundle(&self, digest: &str) -> Result<BundleLayout, NativeError> {
+        let bundle = self.bundle(digest);
+        if bundle.rootfs().is_dir() {
             Ok(bundle)
         } else {
             Err(NativeError::NoBundle { digest: digest.to_owned() })
@@ -187,11 +194,11 @@ fn plug(node: &NodeName, port: &Port, init: &Process) -> Result<(), NativeError>
 }
 
 /// Our own binary, and the bundle's kubectl for users in the node.
-fn binds(bundle: &Path) -> Result<Vec<Bind>, NativeError> {
+fn binds(bundle: &BundleLayout) -> Result<Vec<Bind>, NativeError> {
     // By its real path: the link in /proc points to a mount of another namespace, which cannot be bound.
     let program = std::env::current_exe().at("find", "/proc/self/exe")?;
     let bind = |source: PathBuf, target: &str| Bind { source, target: target.into(), read_only: true };
-    Ok(vec![bind(program, INIT), bind(bundle.join("bin/kubectl"), "/usr/local/bin/kubectl")])
+    Ok(vec![bind(program, INIT), bind(bundle.kubectl(), "/usr/local/bin/kubectl")])
 }
 
 /// The ids of its user namespace; none if it has none. Never the host's instead.

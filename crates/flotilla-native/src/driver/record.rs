@@ -7,8 +7,8 @@ use flotilla_core::MachineRecord;
 use flotilla_files::write_whole;
 
 use super::disk::Disk;
-use super::error::{At, NativeError};
 use super::marks;
+use crate::error::{At, NativeError};
 
 const RECORD: &str = "record.json";
 
@@ -75,7 +75,7 @@ impl Disk {
 }
 
 /// How to write a record again that cannot be read.
-pub(super) fn repairs(path: &Path, uuid: &str) -> Vec<String> {
+pub(crate) fn repairs(path: &Path, uuid: &str) -> Vec<String> {
     let path = path.display();
     let text = |membership| {
         format!(r#"`echo '{{"version":1,"uuid":"{uuid}","membership":"{membership}"}}' > {path}`"#)

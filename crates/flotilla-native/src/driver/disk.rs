@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use flotilla_core::MachineRecord;
+use flotilla_core::{BundleLayout, MachineRecord};
 use flotilla_files::{is_unfinished, write_whole};
 use flotilla_linux::enter::Files;
 use flotilla_linux::tree;
 use flotilla_spec::NodeName;
 
-use super::error::{At, NativeError};
 use super::store;
+use crate::error::{At, NativeError};
 
 /// A file with this in it says what the node's root is made from.
 const BUNDLE: &str = "bundle";
@@ -64,7 +64,12 @@ impl Disk {
 
     /// Makes what is missing: a node of the bundle of this digest, with the image store of another. A directory that was half
     /// made before is made again.
-    pub(super) fn ensure(&self, digest: &str, image_store: &str, store: &Path) -> Result<(), NativeError> {
+    pub(super) fn ensure(
+        &self,
+        digest: &str,
+        image_store: &str,
+        images: &BundleLayout,
+    ) -> Result<(), NativeError> {
         make_folder(&self.folder, 0o700)?;
         self.remove_unfinished_files()?;
         // First: from here on the bundle is in use.
@@ -78,7 +83,7 @@ impl Disk {
         // Before the disk exists: no record of a lost one is taken for that of the new one.
         self.set_record(&MachineRecord::default())?;
         remove(&self.unfinished())?;
-        make_var(&self.unfinished(), store)?;
+        make_var(&self.unfinished(), images)?;
         fs::rename(self.unfinished(), self.var()).at("make", self.var())
     }
 
@@ -171,7 +176,7 @@ pub(super) fn remove_doomed(nodes: &Path) -> Result<(), NativeError> {
 }
 
 /// The directories that programs expect in `/var`, and the image store.
-fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
+fn make_var(var: &Path, images: &BundleLayout) -> Result<(), NativeError> {
     for (name, mode) in [
         ("", 0o755),
         ("cache", 0o755),
@@ -183,7 +188,7 @@ fn make_var(var: &Path, store: &Path) -> Result<(), NativeError> {
         make_folder(&var.join(name), mode)?;
     }
     symlink("/run", var.join("run")).at("make", var.join("run"))?;
-    store::make(store, &var.join("lib/containerd"))
+    store::make(images, &var.join("lib/containerd"))
 }
 
 pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), NativeError> {
@@ -228,12 +233,12 @@ mod tests {
     #[test]
     fn what_a_killed_run_left_is_made_anew_and_what_is_finished_is_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let store = dir.path().join("store");
-        fs::create_dir_all(&store).unwrap();
+        let images = BundleLayout::at(dir.path());
+        fs::create_dir_all(images.store()).unwrap();
         let disk = Disk { folder: dir.path().join("node") };
         fs::create_dir_all(disk.folder.join("var.unfinished/half")).unwrap();
         fs::write(disk.folder.join(".unfinished-a1b2"), "half").unwrap();
-        disk.ensure("abc", "def", &store).unwrap();
+        disk.ensure("abc", "def", &images).unwrap();
         assert!(!disk.var().join("half").exists() && !disk.folder.join(".unfinished-a1b2").exists());
         assert_eq!(disk.bundle().as_deref(), Some("abc"));
         assert_eq!(disk.image_store().unwrap().as_deref(), Some("def"));
@@ -241,7 +246,7 @@ mod tests {
         let uuid = disk.uuid().unwrap();
         assert_eq!(uuid.len(), 36);
         fs::write(disk.var().join("lib/data"), "kept").unwrap();
-        disk.ensure("abc", "ghi", &store).unwrap();
+        disk.ensure("abc", "ghi", &images).unwrap();
         assert_eq!(disk.image_store().unwrap().as_deref(), Some("def"), "its images stay where they are");
         assert_eq!(fs::read_to_string(disk.var().join("lib/data")).unwrap(), "kept");
         assert_eq!(disk.uuid().unwrap(), uuid);
