@@ -9,7 +9,7 @@ use flotilla_core::{
     BundleFacts, Bundles, BundlesError, Changed, Driver, DriverError, Explain, GuestError, Host, LinkFacts,
     Machine, MachineSpec, NetworkNode, NetworkPlan, Power, node,
 };
-use flotilla_node_api::NodeConfig;
+use flotilla_node_api::{NodeConfig, VirtualIp};
 use flotilla_spec::NodeName;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -93,17 +93,23 @@ impl<'a> Nodes<'a> {
         on_left_alone: impl Fn(&GuestError),
     ) -> Result<Changed, DriverError> {
         let mut changed = self.fleet.ensure_routes(cluster).await?;
+        // One that holds the virtual IP for itself has to share it before another control plane may take it.
+        let adding = &cluster.allocations.adding;
+        let shares = cluster.spec.control_planes().any(|node| adding.contains(&node.name));
         let mut calls: Vec<BoxFuture<'_, _>> = Vec::new();
         for (machine, config) in self.configs(cluster, machines).await? {
-            calls.push(Box::pin(async move { node::configure(machine.as_ref(), &config).await }));
+            let must_answer = shares && matches!(config.virtual_ip, VirtualIp::Keepalived { .. });
+            calls.push(Box::pin(
+                async move { (node::configure(machine.as_ref(), &config).await, must_answer) },
+            ));
         }
         let mut configured = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
         let mut failure = None;
-        while let Some(configured) = configured.next().await {
+        while let Some((configured, must_answer)) = configured.next().await {
             match configured {
                 Ok(configured) => changed = changed.or(configured),
                 Err(error @ GuestError::OtherVersion { .. }) => on_left_alone(&error),
-                Err(error) if error.unresponsive().is_some() => on_left_alone(&error),
+                Err(error) if error.unresponsive().is_some() && !must_answer => on_left_alone(&error),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

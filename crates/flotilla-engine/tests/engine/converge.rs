@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flotilla_core::Cancel;
+use flotilla_core::explain::Explain as _;
 use flotilla_core::{Changed, Cluster, Drain, Driver, KubernetesState, Power};
 use flotilla_core::{Event, Reporter};
 use flotilla_engine::EngineError;
@@ -11,7 +12,7 @@ use flotilla_spec::network::Cni;
 use flotilla_testkit::fake::When;
 use tokio::time::timeout;
 
-use crate::world::{World, reported, wait, with_control_planes, with_two_workers, with_worker};
+use crate::world::{World, of_nodes, reported, wait, with_control_planes, with_two_workers, with_worker};
 
 /// Longer than anything here takes, on a clock that stands still while there is something to do.
 const LONG: std::time::Duration = std::time::Duration::from_hours(1);
@@ -388,6 +389,23 @@ async fn a_node_is_added_beside_one_that_hangs() {
     assert!(
         events.contains("cannot update the routes of all nodes: node demo-m02 does not answer"),
         "{events}"
+    );
+}
+
+/// It would keep the virtual IP for itself while the new one takes it, too.
+#[tokio::test]
+async fn no_control_plane_is_added_beside_one_that_hangs() {
+    let mut world = World::running_of(of_nodes(&["control-plane"])).await;
+    let added = ["demo-m02".parse().unwrap()];
+    world.cluster = of_nodes(&["control-plane", "control-plane"]);
+    world.cluster.allocations.adding.extend(added.clone());
+    world.save(&world.cluster).unwrap();
+    world.driver.machine(world.name(), &"demo".parse().unwrap()).hang();
+    let result = world.engine().start_nodes(&world.locked(), &world.cluster, &added, &wait()).await;
+    assert_eq!(result.unwrap_err().code().name, "GUEST_TIMEOUT");
+    assert!(
+        !world.found().await.joined.contains(&added[0]),
+        "without the API server it leaves the address alone"
     );
 }
 

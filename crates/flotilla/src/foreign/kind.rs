@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
     row("delete cluster", "", &["flotilla delete"]),
     row("delete cluster <demo>", "the name of a cluster is a flag", &["flotilla delete -p demo"]),
     row("delete cluster --name/-n <demo>", "", &["flotilla delete -p demo"]),
-    row("delete clusters", "", &["flotilla delete -p demo"]),
+    row("delete clusters", "it deletes the clusters that you name", &["flotilla list"]),
     row("delete clusters <demo>", "the name of a cluster is a flag", &["flotilla delete -p demo"]),
     row("delete clusters --all/-A", "", &["flotilla delete --all"]),
     row("get nodes", "", &["flotilla node list"]),

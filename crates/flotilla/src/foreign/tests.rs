@@ -153,6 +153,15 @@ fn answers_are_about_the_cluster_that_was_typed() {
         ("-p x rm m03", &["flotilla delete -p m03", "flotilla node delete m03 -p x"]),
         // A name that a shell would read otherwise is not that of another cluster either.
         ("-p x delete mine;reboot", &["flotilla delete -p demo"]),
+        (
+            "node create w --role agent --cluster dev",
+            &["flotilla node add w -p dev", "flotilla node add db --control-plane -p dev"],
+        ),
+        ("node create w --replicas 2 -c dev", &["flotilla node add w --count 2 -p dev"]),
+        ("cluster create dev --port 8080:80@loadbalancer", &["flotilla start --port 8080:30080 -p dev"]),
+        ("cluster create dev --no-lb", &["flotilla start -p dev"]),
+        ("create cluster --name dev --retain", &["flotilla start -p dev"]),
+        ("delete clusters", &["flotilla list"]),
         // A port of k3d is no name, nor is what no cluster can be called.
         ("cluster create -p 8080:80", &["flotilla start"]),
         ("-p No! destroy", &["flotilla delete"]),

@@ -77,8 +77,23 @@ impl Typed {
         self.flags.iter().find(|(typed, _)| names.split('/').any(|name| name == typed))
     }
 
-    /// The cluster, as flotilla and minikube name it. `-p` of k3d is a port.
+    /// The cluster, however the tools name it. `-p` of k3d is a port.
     pub(super) fn cluster(&self) -> Option<ClusterName> {
+        self.cluster_of_minikube().or_else(|| self.cluster_of_others()?.parse().ok())
+    }
+
+    /// As kind and k3d name it: a flag, or the word behind `cluster create` and the like.
+    fn cluster_of_others(&self) -> Option<&str> {
+        let flag = |names: &str| self.flag(names)?.1.as_deref();
+        match self.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["cluster", _, name, ..] => Some(name),
+            ["node", "create", ..] | ["image", "import", ..] => flag("--cluster/-c"),
+            ["create" | "delete" | "export" | "get" | "load", _, ..] => flag("--name/-n"),
+            _ => None,
+        }
+    }
+
+    fn cluster_of_minikube(&self) -> Option<ClusterName> {
         let name = |(flag, value): &(String, Option<String>)| match value {
             Some(value) if ["-p", "--profile"].contains(&flag.as_str()) => value.parse().ok(),
             None => flag.strip_prefix("-p")?.parse().ok(),
